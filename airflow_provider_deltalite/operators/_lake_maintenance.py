@@ -49,8 +49,9 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     ``steps`` with ``outcome`` and ``reason``, and the ``error``. A failed task has the same XCom.
 
     The event of each outlet ``Asset`` contains these values without ``tables``. An outlet ``AssetAlias`` gets an event
-    for each changed table, with the row of the table. You can also give every parameter of ``SparkSubmitOperator``
-    except ``application_args`` and ``java_class``.
+    for each changed table in ``tables``, with the row of the table. Tables without a row have no event, and the task
+    logs a warning if ``numOmittedRows`` in ``metrics`` is not 0. You can also give every parameter of
+    ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param tables: The addresses of the tables. (templated)
     :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?`` or ``[ab]`` in its parts, or ``**``
@@ -73,7 +74,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         passed. (templated)
     :param vacuum_after_days: Also vacuum a table so many days after its last vacuum or its creation. (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
-        log no longer has the commits for it. (templated)
+        log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
+        jobs and of failed audits. (templated)
     :param parallelism: How many tables are maintained at the same time. (templated)
     :param max_seconds: No step starts after so many seconds. A step that has started ends. (templated)
     :param max_bytes: The bytes of files that the optimizes of this run may rewrite. An optimize that exceeds the rest
@@ -227,6 +229,14 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     def _describe_outlet_events(self, context: Context, result: OperationResult) -> None:
         """Put the counts on the events of assets, and add an event for each changed table to each alias."""
         counts = replace(result, tables=()).as_dict()
+        omitted_rows = result.metrics.get("numOmittedRows", 0)
+        if omitted_rows and any(isinstance(outlet, AssetAlias) for outlet in self.outlets):
+            self.log.warning(
+                "Sending asset events for the %s tables in the result only: %s tables have no row, and changed ones "
+                "among them send no event. Maintain fewer tables in a task to get all events.",
+                len(result.tables),
+                omitted_rows,
+            )
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = counts

@@ -130,6 +130,16 @@ def pushed(context):
     return values
 
 
+def test_omitted_rows_are_a_warning_for_an_alias_whose_events_they_lack(spark_submit, context, pushed, capsys):
+    report = REPORT.replace('"numTables": 3', '"numTables": 205, "numOmittedRows": 2')
+    spark_submit.set_script(f"{report}\nprint(*markers, sep='\\n')")
+    operator(outlets=[Asset("lake", uri="x://lake")]).execute(context)
+    assert "have no row" not in capsys.readouterr().out
+    context["outlet_events"].events["tables"] = SimpleNamespace(add=lambda table, extra: None)
+    operator(outlets=[AssetAlias("tables")]).execute(context)
+    assert "the 203 tables in the result only: 2 tables have no row" in capsys.readouterr().out
+
+
 def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spark_submit, context, pushed):
     spark_submit.set_script(f"{REPORT}\nprint(*markers, sep='\\n')")
     task = operator(outlets=[Asset("lake", uri="x://lake"), AssetAlias("tables")])
