@@ -74,6 +74,7 @@ class AuditResult:
     - `rows`: the number of rows in the scope, if it was counted.
     - `before`: the number of rows of the version before, if it was counted.
     - `version`: the version of the other table that the audit read, if any.
+    - `error`: the reason why SQL of the audit cannot be computed for a row, if so.
     """
 
     name: str
@@ -86,10 +87,11 @@ class AuditResult:
     rows: int | None = None
     before: int | None = None
     version: int | None = None
+    error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
-        optional_fields = ("rows", "before", "version")
+        optional_fields = ("rows", "before", "version", "error")
         return {name: value for name, value in asdict(self).items() if value is not None or name not in optional_fields}
 
     @classmethod
@@ -104,15 +106,27 @@ class AuditResult:
             _check_type(text, str)
         _check_type(result.passed, bool)
         _check_type(result.measured, bool, int, float, str, None)
+        _check_type(result.error, str, None)
         for number in (result.rows, result.before, result.version):
             _check_type(number, int, None)
         return result
 
     def __str__(self) -> str:
-        of_rows = "" if self.rows is None else f" of {self.rows} rows"
-        after = "" if self.before is None else f" after {self.before} before"
-        measured = f"measured {self.measured}{of_rows}{after}"
-        return f"'{self.name}' ({self.kind} on {self.on}): {measured}, allowed {self.threshold}"
+        return f"'{self.name}' ({self.kind} on {self.on}): {self._measured_text}, allowed {self.threshold}"
+
+    @property
+    def _measured_text(self) -> str:
+        if self.error is not None:
+            return f"no value, because the SQL fails for a row ({self.error})"
+        if self.measured is None:
+            return "no value (no rows, or only NULL)"
+        if self.kind == "freshness":
+            return f"measured {self.measured} hours"
+        if self.kind == "row_count":
+            before = "" if self.before is None else f" ({self.before} rows before)"
+            return f"measured {self.measured} rows{before}"
+        of_rows = "" if self.rows is None or self.kind == "aggregate" else f" of {self.rows} rows"
+        return f"measured {self.measured}{of_rows}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

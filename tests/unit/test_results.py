@@ -251,6 +251,26 @@ def audit_results(count):
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"kind": "rows", "measured": 3, "rows": 9}, "measured 3 of 9 rows"),
+        ({"kind": "unique", "measured": 3}, "measured 3"),
+        ({"kind": "row_count", "measured": 129, "before": 100}, "measured 129 rows (100 rows before)"),
+        ({"kind": "row_count", "measured": 129}, "measured 129 rows"),
+        ({"kind": "aggregate", "measured": 0.5, "rows": 9}, "measured 0.5"),
+        ({"kind": "aggregate", "measured": None}, "no value (no rows, or only NULL)"),
+        ({"kind": "freshness", "measured": 3.5, "rows": 9}, "measured 3.5 hours"),
+        ({"kind": "rows", "measured": None, "error": "[X] y"}, "no value, because the SQL fails for a row ([X] y)"),
+    ],
+    ids=str,
+)
+def test_the_text_of_an_audit_has_the_unit_of_its_value(values, text):
+    audit = AuditResult(name="a", on="table", level="fail", passed=False, threshold="max=1", **values)
+    assert str(audit) == f"'a' ({audit.kind} on table): {text}, allowed max=1"
+    assert AuditResult.from_dict(audit.as_dict()) == audit
+
+
 def test_a_result_has_the_results_of_audits():
     result = replace(RESULT, audits=audit_results(8))
     assert result.as_dict()["audits"][0] == {

@@ -34,12 +34,14 @@ class Measurement:
     - `rows`: the number of rows in the scope, if it was counted.
     - `before`: the number of rows of the version before, None without such a version.
     - `version`: the version of the other table that was read, if any.
+    - `error`: the reason why SQL of the audit cannot be computed for a row, if so.
     """
 
     value: Number | None
     rows: int | None = None
     before: int | None = None
     version: int | None = None
+    error: str | None = None
 
 
 def audit_result(audit: Audit, scope: AuditScope, measurement: Measurement, *, now_ms: int) -> AuditResult:
@@ -56,6 +58,7 @@ def audit_result(audit: Audit, scope: AuditScope, measurement: Measurement, *, n
         rows=measurement.rows,
         before=measurement.before,
         version=measurement.version,
+        error=measurement.error,
     )
 
 

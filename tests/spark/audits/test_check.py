@@ -98,11 +98,30 @@ def test_nan_is_a_key_and_null_is_none(spark, tmp_path):
     assert [(audit.name, audit.measured) for audit in result.audits] == [("key", 2), ("other", 2), ("itself", 0)]
 
 
+def test_sql_that_fails_for_a_row_leaves_the_other_audits_their_values(spark, lake):
+    wrong = {"name": "cast", "rows": "CAST(customer AS INT) > 1", "level": "warn"}
+    audits = (
+        wrong,
+        {"name": "null", "rows": "customer IS NULL", "max_share": 0.5},
+        {"name": "other", "references": {"customer": "id"}, "in_table": str(lake / "orders"), "level": "warn"},
+        {"name": "rows", "row_count": True, "min": 4},
+    )
+    results = check_orders(spark, lake, *audits, version=0)
+    assert {name: (result.passed, result.measured) for name, result in results.items()} == {
+        "cast": (False, None), "null": (True, 1), "other": (False, None), "rows": (True, 4),
+    }  # fmt: skip
+    assert results["cast"].error.startswith("[CAST_INVALID_INPUT]") and "CAST_INVALID_INPUT" in results["other"].error
+    assert results["null"].error is None
+    failing = ({**wrong, "level": "fail"}, {"name": "no rows", "row_count": True, "max": 0})
+    with pytest.raises(InvalidRequestError, match=r"'cast' .*CAST_INVALID_INPUT.*'no rows' .*measured 4 rows, allowed"):
+        check_orders(spark, lake, *failing, version=0)
+
+
 def test_a_row_count_is_compared_with_the_version_before(spark, lake):
     audit = {"name": "growth", "row_count": True, "max_change": 0.25}
     result = check_orders(spark, lake, audit)["growth"]
     assert (result.passed, result.measured, result.before) == (True, 5, 4)
-    with pytest.raises(AuditFailedError, match=r"measured 5 after 4 before, allowed max_change=0\.24"):
+    with pytest.raises(AuditFailedError, match=r"measured 5 rows \(4 rows before\), allowed max_change=0\.24"):
         check_orders(spark, lake, audit | {"max_change": 0.24})
     assert check_orders(spark, lake, audit | {"max_change": 0}, version=0)["growth"].before is None
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.written_files import live_row_count
-from deltalite.errors import AuditFailedError
+from deltalite.errors import AuditFailedError, InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, file_key, table_of, without_keys
 from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
@@ -96,7 +96,7 @@ class Auditor:
 
         Raises:
             AuditFailedError: an audit of level `fail` did not pass.
-            InvalidRequestError: SQL of an audit cannot be computed for a row.
+            InvalidRequestError: SQL of an audit of level `fail` cannot be computed for a row.
         """
         if not self._audits:
             return proposal
@@ -176,6 +176,7 @@ def raise_if_failed(root: str, results: Sequence[AuditResult], effect: str) -> N
 
     Raises:
         AuditFailedError: names each failed audit, with the measured value and the threshold.
+        InvalidRequestError: SQL of a failed audit cannot be computed for a row. The text is the same.
     """
     failures = failed_audits(results)
     for result in results:
@@ -183,9 +184,14 @@ def raise_if_failed(root: str, results: Sequence[AuditResult], effect: str) -> N
         _log.log(level, "Audit %s in %s: %s", outcome, root, result)
     if failures:
         texts = "; ".join(map(str, failures))
+        problem = f"{len(failures)} of {len(results)} audits of {root} did not pass: {texts}. {effect}"
+        if any(failure.error is not None for failure in failures):
+            raise InvalidRequestError(
+                problem,
+                remedy="Correct the SQL of the audits. Functions such as try_cast give NULL instead of an error.",
+            )
         raise AuditFailedError(
-            f"{len(failures)} of {len(results)} audits of {root} did not pass: {texts}. {effect}",
-            remedy="Correct the rows or the audits, then clear the task. A retry would read the same rows.",
+            problem, remedy="Correct the rows or the audits, then clear the task. A retry would read the same rows."
         )
 
 

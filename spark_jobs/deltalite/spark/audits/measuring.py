@@ -3,6 +3,8 @@
 - All aggregates of one scope (`rows`, `aggregate`, `freshness`, and the row count) are computed in one pass.
 - `unique` and `references` need a query each.
 - `row_count` uses the row counts in the log, if the caller knows them, and then needs no query.
+- If SQL cannot be computed for a row, the pass fails, and each of its audits gets a separate pass. So only audits with
+  such SQL have no value.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from deltalite.spark.audits.resolving import (
     repeated_keys,
     rows_without_reference,
 )
-from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.runtime.errors import SPARK_ERRORS, reading_table, row_problem
 from deltalite.spark.scan.frame import scan
 from deltalite.txn.audits import Measurement, Number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MAX_SHOWN_CHARACTERS = 500
+_MAX_ERROR_CHARACTERS = 200
 _ROW_COUNT = "rows"
+_Aggregates = Mapping[str, Number | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ def measure_audits(
     root: str,
     row_count_before: Callable[[], int | None],
 ) -> list[Measurement]:
-    """Return the measurement of each audit.
+    """Return the measurement of each audit. It has no value, but an error, if SQL cannot be computed for a row.
 
     Args:
         spark: the session.
@@ -65,7 +68,6 @@ def measure_audits(
         row_count_before: returns the number of rows of the version before, None without such a version.
 
     Raises:
-        InvalidRequestError: SQL of an audit cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
     with reading_table(root):
@@ -91,23 +93,44 @@ class _Measuring:
         self._frames: dict[AuditScope, DataFrame] = {}
 
     def measurements(self) -> list[Measurement]:
-        passes = {scope: self._pass(scope) for scope in {resolved.scope for resolved in self._audits}}
-        return [self._measurement(n, resolved, passes[resolved.scope]) for n, resolved in enumerate(self._audits)]
+        numbered = list(enumerate(self._audits))
+        passes = {
+            scope: self._pass_of_all([(n, resolved) for n, resolved in numbered if resolved.scope is scope])
+            for scope in {resolved.scope for resolved in self._audits}
+        }
+        return [self._measurement(n, resolved, passes[resolved.scope]) for n, resolved in numbered]
 
-    def _pass(self, scope: AuditScope) -> Mapping[str, Number | None]:
-        """Return the aggregates of a scope by name: the number of its audit, or `rows`."""
-        resolved = [(n, r) for n, r in enumerate(self._audits) if r.scope is scope]
-        aggregates = [r.aggregate.alias(str(n)) for n, r in resolved if r.aggregate is not None]
-        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.max_share is not None for _, r in resolved)
+    def _pass_of_all(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates | None:
+        """Return the aggregates of the audits, or None if SQL of one of them cannot be computed for a row."""
+        try:
+            return self._pass(audits)
+        except SPARK_ERRORS as error:
+            if row_problem(error) is None:
+                raise
+            return None
+
+    def _pass(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates:
+        """Return the aggregates of audits of one scope by name: the number of the audit, or `rows`."""
+        aggregates = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
+        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.max_share is not None for _, r in audits)
+        scope = audits[0][1].scope
         if not aggregates and not (needs_count and self._scopes[scope].row_count is None):
             return {}
-        texts = [str(getattr(r.audit, r.audit.kind)) for _, r in resolved if r.aggregate is not None]
-        with computing("audits", "; ".join(texts)[:_MAX_SHOWN_CHARACTERS]):
-            (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *aggregates).collect()
-        values: Mapping[str, Number | None] = row.asDict()
+        (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *aggregates).collect()
+        values: _Aggregates = row.asDict()
         return values
 
-    def _measurement(self, number: int, resolved: ResolvedAudit, values: Mapping[str, Number | None]) -> Measurement:
+    def _measurement(self, number: int, resolved: ResolvedAudit, values: _Aggregates | None) -> Measurement:
+        """Measure an audit. `values` are the aggregates of its scope; None if the audit needs a separate pass."""
+        try:
+            return self._measured(number, resolved, self._pass([(number, resolved)]) if values is None else values)
+        except SPARK_ERRORS as error:
+            problem = row_problem(error)
+            if problem is None:
+                raise
+            return Measurement(value=None, error=problem[:_MAX_ERROR_CHARACTERS])
+
+    def _measured(self, number: int, resolved: ResolvedAudit, values: _Aggregates) -> Measurement:
         audit, version = resolved.audit, None if resolved.other is None else resolved.other.version
         measure = partial(Measurement, rows=self._row_count(resolved, values), version=version)
         match audit.kind:
@@ -119,8 +142,7 @@ class _Measuring:
                 return Measurement(value=count, before=before)
             case AuditKind.UNIQUE:
                 fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
-                with computing("audits", ", ".join(audit.unique)):
-                    (row,) = repeated_keys(self._frame(resolved.scope), fields).collect()
+                (row,) = repeated_keys(self._frame(resolved.scope), fields).collect()
                 return measure(value=row[0] or 0)
             case AuditKind.REFERENCES:
                 return measure(value=self._count_without_reference(resolved))
@@ -129,10 +151,9 @@ class _Measuring:
         audit, other = resolved.audit, resolved.other
         other_rows = self._frame(AuditScope.TABLE) if other is None else scan(self._spark, other)
         fields, other_fields = reference_fields(audit, self._schema, self._schema if other is None else other.schema)
-        with computing("audits", ", ".join(audit.references)):
-            return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
+        return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
 
-    def _row_count(self, resolved: ResolvedAudit, values: Mapping[str, Number | None]) -> int | None:
+    def _row_count(self, resolved: ResolvedAudit, values: _Aggregates) -> int | None:
         """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""
         if _ROW_COUNT in values:
             return int(values[_ROW_COUNT] or 0)

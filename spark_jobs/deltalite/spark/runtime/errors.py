@@ -103,6 +103,12 @@ def refuse_ambiguous_rows(problem: Column) -> Column:
     return F.raise_error(F.concat(F.lit(f"<{tag}>"), problem, F.lit(f"</{tag}>"))).cast("boolean")
 
 
+def row_problem(error: Exception) -> str | None:
+    """Return Spark's message in one line if an expression fails for a row, or None for any other error."""
+    match = _DATA_CONDITION_PATTERN.search(_with_causes(error))
+    return None if match is None else _one_line(match[0])
+
+
 @contextmanager
 def computing(parameter: str, text: str) -> Iterator[None]:
     """Convert the error of a query if the user's expression `text` in `parameter` fails for a row.
@@ -113,11 +119,11 @@ def computing(parameter: str, text: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        match = _DATA_CONDITION_PATTERN.search(_with_causes(error))
-        if match is None:
+        problem = row_problem(error)
+        if problem is None:
             raise
         raise InvalidRequestError(
-            f"{parameter} cannot be computed for every row of the table: {_one_line(match[0])}",
+            f"{parameter} cannot be computed for every row of the table: {problem}",
             remedy=f"Correct {parameter}: {text!r}. Functions such as try_cast give NULL instead of an error.",
         ) from error
 
