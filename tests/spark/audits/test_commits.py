@@ -52,6 +52,7 @@ def test_a_failed_audit_of_an_append_keeps_the_staged_rows_and_commits_nothing(s
     assert DeltaTable(str(table)).version == 0
     staged_files = set(data_files(table)) - set(before)
     assert all(str(file) in caught.value.problem for file in staged_files)
+    assert "until a full vacuum" in caught.value.problem
     assert sorted(n for file in staged_files for n in pq.read_table(table / file)["id"].to_pylist()) == [3, 4]
     assert not (table / "_deltalite_staging").exists()
     warned = write_rows(

@@ -5,7 +5,7 @@ table examine the base snapshot with the changes of the proposal. Such a proposa
 that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
 
 If an audit of level `fail` does not pass, nothing is committed. The staged files stay, so that a person can read them.
-The next vacuum after the retention removes them.
+A full vacuum after the retention removes them; a lite one does not find them.
 """
 
 from __future__ import annotations
@@ -234,6 +234,6 @@ def _text_of_files(root: str, proposal: Proposal) -> str:
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
     shown = ", ".join(f"{root}/{name}" for name in names[:_SHOWN_FILES])
     return (
-        f"Nothing was committed. The rows stay in {shown}{more} until a vacuum; read them with "
+        f"Nothing was committed. The rows stay in {shown}{more} until a full vacuum; read them with "
         f"spark.read.option('basePath', '{root}').parquet(...)."
     )
