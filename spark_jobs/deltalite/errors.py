@@ -41,7 +41,7 @@
     │   ├── ConcurrentDeleteDeleteException
     │   └── ConcurrentTransactionException
     │       └── ConcurrentFlowException
-    ├── MaintenanceError                     some tables of a lake were not maintained, all others were
+    ├── MaintenanceError                     the maintenance of some tables of a lake failed
     │   └── MaintenanceIncompleteError       a retry can maintain at least one of them
     └── CommitStateUnknownError              it is unknown whether the commit is in the log
 
@@ -336,7 +336,7 @@ class CommitStateUnknownError(DeltaLiteError):
 
 
 class MaintenanceError(DeltaLiteError):
-    """The maintenance of some tables of a lake failed. The job has maintained all other tables."""
+    """The maintenance of some tables of a lake failed. The job tried all other tables, as far as the budget allows."""
 
     exit_code = 100
 

@@ -69,8 +69,8 @@ def raise_for_failed_tables(rows: Sequence[TableRow], result: OperationResult) -
     error_class = MaintenanceIncompleteError if is_retryable else MaintenanceError
     failure = error_class(
         f"The maintenance of {len(errors)} of {len(rows)} tables failed: {', '.join(named_tables)}{more}.",
-        remedy="Read the line of each failed table in the log. All other tables were maintained, and a retry does not "
-        "repeat their steps.",
+        remedy="Read the line of each failed table in the log. All other tables were tried, as far as the budget "
+        "allows. A retry does not repeat the steps that committed.",
     )
     failure.result = result
     raise failure

@@ -72,6 +72,7 @@ def test_the_error_names_failed_tables_and_says_whether_a_retry_can_succeed():
     with pytest.raises(MaintenanceError, match=r"1 of 2 tables failed: bad \(CorruptLogError\)") as error:
         raise_for_failed_tables(rows, result)
     assert (type(error.value), error.value.result) == (MaintenanceError, result)
+    assert "All other tables were tried, as far as the budget allows." in error.value.remedy
     with pytest.raises(MaintenanceIncompleteError, match=r"bad \(CorruptLogError\), busy \(ConcurrentWriteException\)"):
         raise_for_failed_tables([*rows, failed("busy", TEMPORARY)], result)
     with pytest.raises(MaintenanceError, match="and 2 more"):
