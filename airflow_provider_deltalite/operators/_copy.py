@@ -28,7 +28,7 @@ class DeltaCopyOperator(DeltaCommitOperator):
     :param source: The files: a mapping with ``format`` (``csv``, ``json``, ``parquet``, ``orc``, ``avro`` or ``text``),
         ``path`` (a folder with its subfolders, a file, or a pattern such as ``s3://landing/2026-*/``), and perhaps
         ``options`` and ``schema`` (Spark DDL). Without a schema, the first load infers the columns, and later loads
-        read the files with the types of the table. (templated)
+        read the files with the types of the table. Avro files need a schema. (templated)
     :param pattern: A pattern for names, such as ``*.csv``. A pattern with ``/`` applies to the path below the folder.
         (templated)
     :param file_names: The names of the files to load, relative to ``path``. A missing file is an error. (templated)

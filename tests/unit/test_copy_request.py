@@ -26,11 +26,16 @@ def test_the_json_of_a_request_gives_an_equal_request():
     assert original.sources == {"source": CSV}
 
 
+def test_avro_files_with_a_schema_are_accepted():
+    assert request(Source(format="avro", path="/landing", schema="id INT")).source.schema == "id INT"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"source": Source(format="delta", path="/x")}, "The format of the source is 'delta'"),
         ({"source": Source(format="csv")}, "no path"),
+        ({"source": Source(format="avro", path="/x")}, "takes the columns of one file"),
         ({"source": Source(format="csv", path="/x", options={"pathGlobFilter": "*"})}, "pathGlobFilter"),
         ({"source": Source(format="csv", path="/x", options={"MODE": "DROPMALFORMED"})}, "MODE"),
         ({"file_names": ("a",), "pattern": "*"}, "both select files"),

@@ -109,6 +109,11 @@ def _source_faults(source: Source) -> Iterator[Fault]:
         yield f"The format of the source is '{source.format}'.", f"Choose one of {', '.join(_FORMATS)}."
     if not source.path:
         yield "The source has no path.", "Give the folder of the files, or a pattern."
+    if source.format == "avro" and source.schema is None:
+        yield (
+            "The source has Avro files without a schema, so Spark takes the columns of one file for all files.",
+            "Give `schema` in the source.",
+        )
     for name in source.options:
         if name.lower() in _REFUSED_OPTIONS:
             yield f"The source has the option {name!r}.", _REFUSED_OPTIONS[name.lower()]

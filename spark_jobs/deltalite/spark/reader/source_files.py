@@ -1,6 +1,6 @@
 """The rows of listed source files, read with the types of the table.
 
-- Parquet, ORC and Avro files have types. Columns that a file lacks are null.
+- Parquet and ORC files have types. Columns that a file lacks are null. Avro files need a schema in the request.
 - JSON has no types, so Spark infers the columns of the files. Columns that the table has are read with its types.
 - CSV files with a header are grouped by their headers, because Spark assigns columns to a header by position.
 - CSV files without a header have the columns of the table, in its order.
