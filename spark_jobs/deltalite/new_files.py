@@ -10,10 +10,10 @@ from deltalite.errors import TableNotFoundError, UnsupportedStorageError
 from deltalite.loaded_files.choice import choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
 from deltalite.loaded_files.manifest import current_number, read_manifest
-from deltalite.loaded_files.patterns import split_address
 from deltalite.loaded_files.record import find_loaded
 from deltalite.protocol.actions import NOTHING_LOADED
 from deltalite.requests import CopyRequest
+from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.locations import canonical_address, parse_location

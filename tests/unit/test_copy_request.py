@@ -26,6 +26,10 @@ def test_the_json_of_a_request_gives_an_equal_request():
     assert original.sources == {"source": CSV}
 
 
+def test_a_file_in_a_partition_folder_with_a_hidden_prefix_is_accepted():
+    assert request(file_names=("_day=1/a.csv",)).file_names == ("_day=1/a.csv",)
+
+
 def test_avro_files_with_a_schema_are_accepted():
     assert request(Source(format="avro", path="/landing", schema="id INT")).source.schema == "id INT"
 
@@ -43,6 +47,10 @@ def test_avro_files_with_a_schema_are_accepted():
         ({"file_names": ("/a",)}, "'/a'"),
         ({"file_names": ("a/../../b",)}, "'..'"),
         ({"file_names": ("s3://b/x",)}, "s3://b/x"),
+        ({"file_names": ("_a.csv",)}, "hidden"),
+        ({"file_names": ("x/.a.csv",)}, "hidden"),
+        ({"file_names": ("a.csv._COPYING_",)}, "hidden"),
+        ({"file_names": ("_tmp/a.csv",)}, "hidden"),
         ({"pattern": " "}, "pattern is empty"),
         ({"force": True, "max_files": 1}, "never reach"),
         ({"max_bytes": 0}, "max_bytes is 0"),

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from deltalite.errors import SourceNotFoundError
 from deltalite.loaded_files.keys import FILES
-from deltalite.loaded_files.patterns import NamePattern, is_hidden
+from deltalite.loaded_files.patterns import NamePattern
+from deltalite.requests.source_paths import is_hidden
 from deltalite.storage.trees import FolderContent, ListedTree, walk
 
 _MAX_SHOWN_FILES = 5

@@ -13,7 +13,6 @@ from typing import Self
 
 from deltalite.errors import InvalidRequestError
 
-_GLOB_CHARACTERS = re.compile(r"[*?\[{\\]")
 _MAX_ALTERNATIVES = 1_000
 _REMEDY = r"Correct the pattern; write \* for a literal star."
 
@@ -48,20 +47,6 @@ class NamePattern:
         """Whether the pattern may select a file below this folder; the name of the root is empty."""
         parts = folder.split("/") if folder else []
         return any(_match(option, parts) for option in self.alternatives)
-
-
-def split_address(address: str) -> tuple[str, str]:
-    """Return the folder before the first part with a glob character, and the pattern below it; empty without one."""
-    match = _GLOB_CHARACTERS.search(address)
-    if match is None:
-        return address.rstrip("/") or address, ""
-    folder, _, _ = address[: match.start()].rpartition("/")
-    return folder or "/", address[len(folder) + 1 :]
-
-
-def is_hidden(base: str) -> bool:
-    """Whether Spark ignores files or folders with this name. A folder such as `_day=1` holds a partition."""
-    return base.startswith(".") or (base.startswith("_") and "=" not in base) or base.endswith("._COPYING_")
 
 
 def _match(option: tuple[re.Pattern[str], ...], parts: list[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
 from deltalite.requests.source import Source, query_faults
+from deltalite.requests.source_paths import is_hidden
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
@@ -133,6 +134,11 @@ def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
                 yield f"file_names contains {name!r}.", "Give names that are relative to the path of the source."
             elif any(part in ("", ".", "..") for part in name.split("/")):
                 yield f"file_names contains {name!r}, which has an empty part, '.' or '..'.", "Write the plain name."
+            elif any(is_hidden(part) for part in name.split("/")):
+                yield (
+                    f"file_names contains {name!r}, which is hidden, so Spark ignores it.",
+                    "Give no name that begins with '_' or '.', or ends with '._COPYING_'.",
+                )
     if request.force and (request.max_files is not None or request.max_bytes is not None):
         yield (
             "force loads the same files in each run, so max_files and max_bytes would never reach the other ones.",

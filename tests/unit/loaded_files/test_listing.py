@@ -8,7 +8,8 @@ import pytest
 
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
-from deltalite.loaded_files.patterns import NamePattern, split_address
+from deltalite.loaded_files.patterns import NamePattern
+from deltalite.requests.source_paths import split_address
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.trees import FolderContent
 
@@ -120,6 +121,8 @@ def test_a_malformed_pattern_is_refused(pattern):
         ("s3://b/in/2026-*/x.csv", ("s3://b/in", "2026-*/x.csv")),
         ("/in/{a,b}", ("/in", "{a,b}")),
         ("/*.csv", ("/", "*.csv")),
+        ("data*/x", (".", "data*/x")),
+        ("in/data*/x", ("in", "data*/x")),
     ],
 )
 def test_the_folder_of_a_source_ends_before_the_pattern(address, expected):

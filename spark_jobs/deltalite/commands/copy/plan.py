@@ -18,11 +18,11 @@ from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
 from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
-from deltalite.loaded_files.patterns import split_address
 from deltalite.loaded_files.record import add_loaded_files, find_loaded
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.protocol.schema import StructType
 from deltalite.requests import CopyRequest, Source, WriteRequest
+from deltalite.requests.source_paths import is_hidden, split_address
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
@@ -54,7 +54,8 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
 
     Raises:
         SourceNotFoundError: the folder, or one of `file_names`, does not exist.
-        InvalidRequestError: a pattern is malformed, or the folder and the table contain one another.
+        InvalidRequestError: a pattern is malformed, the source is a hidden file, or the folder and the table contain
+            one another.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     path = request.source.path or ""
@@ -74,6 +75,11 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
         parent, _, base_name = folder.address.rpartition("/")
         parent_folder = _source_folder(spark, parent or "/")
         if base_name in parent_folder.tree.list("").bases:
+            if is_hidden(base_name):
+                raise InvalidRequestError(
+                    f"The source {path} is a hidden file, which Spark ignores.",
+                    remedy="Rename the file, so that its name begins with neither '_' nor '.'.",
+                )
             return ListedSource(folder=parent_folder.address, files=find_files(parent_folder, [base_name]))
     return ListedSource(folder=folder.address, files=files)
 
