@@ -5,8 +5,8 @@ from __future__ import annotations
 import bz2
 import csv
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
 
@@ -105,15 +105,22 @@ def _safe_names(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+class _Decompressor(Protocol):
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
 def _decompressed(name: str, data: bytes) -> bytes:
     """Return the start of the content of a file that may be compressed, by the end of its name."""
     try:
         if name.endswith(".gz"):
-            return zlib.decompressobj(_GZIP_WINDOW_BITS).decompress(data)
+            return _members(data, lambda: zlib.decompressobj(_GZIP_WINDOW_BITS))
         if name.endswith(".deflate"):
             return zlib.decompressobj().decompress(data)
         if name.endswith(".bz2"):
-            return bz2.BZ2Decompressor().decompress(data)
+            return _members(data, bz2.BZ2Decompressor)
     except (zlib.error, OSError) as error:
         raise SourceError(f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file.") from error
     if name.endswith((".zst", ".lz4", ".snappy")):
@@ -122,3 +129,13 @@ def _decompressed(name: str, data: bytes) -> bytes:
             remedy="Compress CSV files with gzip or bzip2, or give `schema` in the source.",
         )
     return data
+
+
+def _members(data: bytes, new_decompressor: Callable[[], _Decompressor]) -> bytes:
+    """Return the content of all members of a compressed file; the last one may be incomplete."""
+    content = b""
+    while data:
+        decompressor = new_decompressor()
+        content += decompressor.decompress(data)
+        data = decompressor.unused_data.lstrip(b"\0")  # zeros may fill the end of a file
+    return content

@@ -45,6 +45,14 @@ def test_a_compressed_or_long_header_is_read():
     assert header(bz2.compress(line + b"\n1\n"), "a.csv.bz2") == names
 
 
+@pytest.mark.parametrize(("module", "ending"), [(gzip, "gz"), (bz2, "bz2")])
+def test_a_header_may_continue_in_the_next_member_of_a_compressed_file(module, ending):
+    parts = (b"id,", b"na", b"me\n1,x\n")
+    data = b"".join(module.compress(part) for part in parts)
+    assert header(data, f"a.csv.{ending}") == ("id", "name")
+    assert header(data + bytes(8), f"a.csv.{ending}") == ("id", "name"), "zeros may follow"
+
+
 def test_a_header_that_cannot_be_read_is_an_error():
     for name, data, options, error in (
         ("a.csv.gz", b"no", {}, SourceError),
