@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from deltalite.errors import CommitStateUnknownError, StorageError
 from deltalite.loaded_files.keys import FILES, Booleans, FileKeys, file_keys, selected
 from deltalite.loaded_files.manifest import Manifest, put_manifest
 from deltalite.loaded_files.merging import MAX_FILES, segments_to_merge
@@ -66,8 +67,19 @@ def add_loaded_files(
 
     Raises:
         CorruptLogError: a segment is missing or unreadable.
-        StorageError, CommitStateUnknownError: the storage does not answer. The table is unchanged.
+        StorageError: the storage does not answer. The table is unchanged, also if a file of the record was written.
     """
+    try:
+        return _write_record(store, manifest, files, loaded_ms=loaded_ms, max_files=max_files)
+    except CommitStateUnknownError as error:
+        raise StorageError(
+            f"Could not write the record of loaded files of {store.root}: {error.problem} The table is unchanged.",
+            remedy="Check that the storage is reachable, and run the task again.",
+        ) from error
+
+
+def _write_record(store: LogStore, manifest: Manifest, files: pa.Table, *, loaded_ms: int, max_files: int) -> Manifest:
+    """Write the segments and the manifest, and return the manifest."""
     merged = segments_to_merge([s.file_count for s in manifest.segments], files.num_rows, max_files=max_files)
     loaded_column = pa.array(np.full(files.num_rows, loaded_ms, np.int64))
     new_files = files.select(FILES.names).append_column(LOADED.field("loaded_ms"), loaded_column).cast(LOADED)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltalite.errors import CorruptLogError, UnsupportedFeatureError
+from deltalite.errors import CommitStateUnknownError, CorruptLogError, StorageError, UnsupportedFeatureError
 from deltalite.loaded_files import segment
 from deltalite.loaded_files.keys import FILES, FileKeys, matches
 from deltalite.loaded_files.manifest import Manifest, manifest_name, manifest_number, read_manifest
@@ -52,6 +52,20 @@ def test_a_file_is_loaded_if_its_address_size_and_time_are_equal():
     assert find_loaded(store, manifest, candidates).tolist() == [True, False, False, False, True]
     assert find_loaded(store, Manifest(), candidates).tolist() == [False] * 5
     assert find_loaded(store, manifest, files(("x", 1, 1)).slice(0, 0)).tolist() == []
+
+
+@pytest.mark.parametrize("kind", ["segment", "manifest"])
+def test_a_put_with_an_unknown_outcome_fails_with_an_error_that_is_retried(kind):
+    store = MemoryLogStore()
+
+    def time_out(operation, name):
+        if operation == "write_if_absent" and kind in name:
+            raise CommitStateUnknownError("The put timed out.", remedy="Look at the log.")
+
+    store.before = time_out
+    with pytest.raises(StorageError, match=r"record of loaded files.*timed out.*The table is unchanged") as caught:
+        record(store, files(("a", 1, 1)))
+    assert caught.value.retryable
 
 
 def test_an_etag_decides_only_if_both_files_have_one():
