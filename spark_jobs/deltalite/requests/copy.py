@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
 from deltalite.requests.source import Source, query_faults
-from deltalite.requests.source_paths import is_hidden
+from deltalite.requests.source_paths import is_hidden, split_address
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
@@ -25,6 +25,9 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
     "modifiedafter": "Leave it out: the table knows which files are new.",
     "ignorecorruptfiles": "Leave it out: rows of corrupt files would be lost.",
     "ignoremissingfiles": "Leave it out: rows of missing files would be lost.",
+    "ignoreextension": "Leave it out, and select files with `pattern`.",
+    "samplingratio": "Leave it out: columns of the other records would be lost.",
+    "mergeschema": "Leave it out: the task reads the columns of all files.",
     "mode": "Leave it out: a bad record fails the task.",
 }
 
@@ -122,6 +125,11 @@ def _source_faults(source: Source) -> Iterator[Fault]:
 
 def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
     """Yield the faults of the parameters that select files."""
+    _, path_pattern = split_address(request.source.path or "")
+    if path_pattern and request.file_names is not None:
+        yield "The path of the source is a pattern, and the request has file_names.", "Give the folder as the path."
+    if path_pattern and request.pattern is not None and "/" in request.pattern:
+        yield "The path of the source and pattern are both patterns for paths.", "Write one pattern, in the path."
     if request.pattern is not None and not request.pattern.strip("/ "):
         yield "pattern is empty.", "Give a pattern such as '*.csv', or leave it out."
     if request.file_names is not None:
@@ -129,18 +137,22 @@ def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
             yield "The request has file_names and pattern, which both select files.", "Keep one of them."
         if not request.file_names:
             yield "file_names names no file.", "Give at least one name, or leave it out."
-        for name in request.file_names:
-            if not name.strip("/ ") or name.startswith("/") or "://" in name:
-                yield f"file_names contains {name!r}.", "Give names that are relative to the path of the source."
-            elif any(part in ("", ".", "..") for part in name.split("/")):
-                yield f"file_names contains {name!r}, which has an empty part, '.' or '..'.", "Write the plain name."
-            elif any(is_hidden(part) for part in name.split("/")):
-                yield (
-                    f"file_names contains {name!r}, which is hidden, so Spark ignores it.",
-                    "Give no name that begins with '_' or '.', or ends with '._COPYING_'.",
-                )
+        yield from _file_name_faults(request.file_names)
     if request.force and (request.max_files is not None or request.max_bytes is not None):
         yield (
             "force loads the same files in each run, so max_files and max_bytes would never reach the other ones.",
             "Leave max_files and max_bytes out, or select files with file_names or pattern.",
         )
+
+
+def _file_name_faults(names: Sequence[str]) -> Iterator[Fault]:
+    for name in names:
+        if not name.strip("/ ") or name.startswith("/") or "://" in name:
+            yield f"file_names contains {name!r}.", "Give names that are relative to the path of the source."
+        elif any(part in ("", ".", "..") for part in name.split("/")):
+            yield f"file_names contains {name!r}, which has an empty part, '.' or '..'.", "Write the plain name."
+        elif any(is_hidden(part) for part in name.split("/")):
+            yield (
+                f"file_names contains {name!r}, which is hidden, so Spark ignores it.",
+                "Give no name that begins with '_' or '.', or ends with '._COPYING_'.",
+            )
