@@ -53,6 +53,9 @@ def test_each_file_is_loaded_once(spark, landing, table):
     assert first.metrics["maxModificationTime"] - first.metrics["minModificationTime"] == 1_000
     retry = copy_files(spark, table, landing, run="first", file_column="file")
     assert (retry.skipped, retry.skip_reason, retry.version, retry.metrics) == (True, None, 0, first.metrics)
+    landing.rename(landing.parent / "archive")  # a retry after a lost worker needs no source
+    assert copy_files(spark, table, landing, run="first", file_column="file").version == 0
+    (landing.parent / "archive").rename(landing)
     again = copy_files(spark, table, landing, run="a renamed DAG", file_column="file")
     assert (again.skipped, again.committed, again.version) == (True, False, 0)
     assert again.skip_reason == f"All 2 files in {landing} that match are loaded."

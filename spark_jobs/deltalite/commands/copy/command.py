@@ -2,20 +2,20 @@
 
 The steps:
 
-1. List the files of the source, once for all attempts.
-2. Look for an earlier commit of this run. Load a snapshot, and look the files up in its record (`plan.py`).
+1. Load a snapshot, and look for an earlier commit of this run.
+2. List the files of the source, once for all attempts. Look them up in the record of the snapshot (`plan.py`).
 3. Read the new files, and write their rows like a write does. No version refers to the new data files yet.
 4. Write the record with the new files. No version names it yet.
 5. Commit the data files, the run and the transaction that names the record, in one version.
 
 A kill before step 5 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
-step 2, and leaves these files out. With `validate_only` it stops in step 3, and writes nothing.
+step 1, and leaves these files out. With `validate_only` it stops in step 3, and writes nothing.
 """
 
 from __future__ import annotations
 
 import logging
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.existing_table import existing_table
@@ -52,16 +52,21 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    source = list_source(spark, request)
-    _log.info("Found %s files in %s that match.", source.files.num_rows, source.folder)
+
+    @cache  # one listing for all attempts
+    def source() -> ListedSource:
+        listed = list_source(spark, request)
+        _log.info("Found %s files in %s that match.", listed.files.num_rows, listed.folder)
+        return listed
+
     write_request = _write_request(request)
     if request.validate_only is not None:
-        return _validate(spark, request, write_request, store, source, request.validate_only)
+        return _validate(spark, request, write_request, store, source(), request.validate_only)
     return write(
         spark,
         write_request,
         describe=partial(_operation, write_request),
-        plan=lambda _spark, _request, base: plan_load(request, store, source, base),
+        plan=lambda _spark, _request, base: plan_load(request, store, source(), base),
     )
 
 
