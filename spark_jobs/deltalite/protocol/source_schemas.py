@@ -8,8 +8,10 @@ no I/O.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
-from deltalite.protocol.schema import ArrayType, DataType, PrimitiveType, StructField, StructType
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.schema_evolution import fits
 
 STRING = PrimitiveType("string")
@@ -18,11 +20,15 @@ STRING = PrimitiveType("string")
 def schema_for_reading(inferred: StructType, table: StructType) -> StructType:
     """Return the inferred columns, with the types of the table where the table has the column or the member.
 
-    New columns and new members of structs keep their inferred types, so that the write refuses or adds them.
+    New columns and new members of structs keep their inferred types, so that the write refuses or adds them. Names keep
+    the spelling of the files, because Spark's JSON reader distinguishes upper and lower case.
+
+    Raises:
+        SchemaMismatchError: members of the values of a map differ only in case.
     """
     return StructType(
         tuple(
-            field if (column := table.find(field.name)) is None else _field(column, _type(field.type, column.type))
+            field if (column := table.find(field.name)) is None else _field(field, _type(field.type, column.type))
             for field in inferred
         )
     )
@@ -65,8 +71,37 @@ def _type(inferred: DataType, table: DataType) -> DataType:
             return schema_for_reading(inferred, table)
         case ArrayType(element), ArrayType(table_element):
             return ArrayType(_type(element, table_element), contains_null=True)
+        case StructType(), MapType(table_key, table_value) if inferred.fields:
+            # Spark infers the keys of a JSON object as members, so their types are those of the values.
+            value = reduce(_merged, (field.type for field in inferred))
+            return MapType(table_key, _type(value, table_value), value_contains_null=True)
         case _:
             return table
+
+
+def _merged(one: DataType, other: DataType) -> DataType:
+    """Return a type with the members of both types at every depth. A type with members comes before one without.
+
+    Raises:
+        SchemaMismatchError: names of members differ only in case. Spark's JSON reader would read only one of them.
+    """
+    match one, other:
+        case StructType(), StructType():
+            members = {field.name.lower(): field for field in one}
+            for field in other:
+                known = members.setdefault(field.name.lower(), field)
+                if known.name != field.name:
+                    raise SchemaMismatchError(
+                        f"The values of a map have the members '{known.name}' and '{field.name}', which differ only in "
+                        "case.",
+                        remedy="Write the files with one spelling.",
+                    )
+                members[field.name.lower()] = _field(known, _merged(known.type, field.type))
+            return StructType(tuple(members.values()))
+        case ArrayType(element), ArrayType(other_element):
+            return ArrayType(_merged(element, other_element), contains_null=True)
+        case _:
+            return other if isinstance(other, StructType | ArrayType) else one
 
 
 def _wider(one: DataType, other: DataType) -> DataType:

@@ -177,6 +177,20 @@ def test_other_formats_keep_the_types_of_the_table(spark, tmp_path, table, file_
             copy_files(spark, table, landing, file_format)
 
 
+def test_names_in_json_files_may_differ_in_case_from_the_table(spark, tmp_path, table):
+    landing = tmp_path / "landing"
+    define_table(spark, TableRequest(table=str(table), schema="id BIGINT, m MAP<STRING, STRUCT<a: INT>>"))
+    write_file(landing, "1.json", '{"ID": 1, "m": {"x": {"A": 2}}}\n')
+    copy_files(spark, table, landing, "json")
+    assert rows(table) == [(1, [("x", {"a": 2})])]
+    write_file(landing, "2.json", '{"id": 2, "m": {"x": {"b": 2}}}\n')
+    with pytest.raises(SchemaMismatchError, match=r"m\.value\.b"):
+        copy_files(spark, table, landing, "json")
+    write_file(landing, "2.json", '{"id": 2}\n{"ID": 3}\n')
+    with pytest.raises(SchemaMismatchError, match="'id', ignoring case"):
+        copy_files(spark, table, landing, "json")
+
+
 def test_partition_folders_a_schema_and_a_query(spark, tmp_path, table):
     landing = tmp_path / "landing"
     for day in (1, 2):

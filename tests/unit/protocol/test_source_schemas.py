@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
+import pytest
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.source_schemas import columns_by_header, schema_for_reading, wider_columns
 from tests.unit.builders import struct
 
@@ -17,8 +20,23 @@ def test_columns_of_the_table_have_its_types_at_every_depth():
         items=ArrayType(struct(price="long", note="string")), id=PrimitiveType("long"), new=struct(x="date")
     )
     assert schema_for_reading(inferred, table) == nested(
-        items=ArrayType(struct(price="double", note="string")), ID=PrimitiveType("integer"), new=struct(x="date")
+        items=ArrayType(struct(price="double", note="string")), id=PrimitiveType("integer"), new=struct(x="date")
+    ), "the names are those of the files, because Spark's JSON reader distinguishes upper and lower case"
+
+
+def test_values_of_a_map_keep_members_that_the_table_does_not_have():
+    text = PrimitiveType("string")
+    table = nested(prices=MapType(text, struct(amount="double")), notes=MapType(text, text))
+    inferred = nested(
+        prices=nested(a=struct(amount="long"), b=text, c=struct(amount="long", unit="string")),
+        notes=StructType(()),
     )
+    assert schema_for_reading(inferred, table) == nested(
+        prices=MapType(text, struct(amount="double", unit="string")), notes=MapType(text, text)
+    )
+    two_spellings = nested(prices=nested(a=struct(amount="long"), b=struct(Amount="long")))
+    with pytest.raises(SchemaMismatchError, match="'amount' and 'Amount'"):
+        schema_for_reading(two_spellings, table)
 
 
 def test_a_column_of_another_kind_has_the_type_of_the_table():

@@ -29,6 +29,7 @@ from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
+from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
 _HEADER_THREADS = 16
@@ -157,8 +158,17 @@ class _Reader:
 
     def _inferred(self, addresses: Sequence[str]) -> StructType:
         """Return the columns that Spark infers from the files, without those of folder names."""
-        spark_schema = self._configured({"inferSchema": "true"}).load(_uris(addresses)).schema
-        columns = from_spark(spark_schema)
+        # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
+        is_json = self._files.source.format == "json"
+        with settings(self._spark, {"spark.sql.caseSensitive": "true"} if is_json else {}):
+            spark_schema = self._configured({"inferSchema": "true"}).load(_uris(addresses)).schema
+        try:
+            columns = from_spark(spark_schema)
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"Could not infer the columns of the files in {self._files.folder}: {error.problem}",
+                remedy="Write each name with one spelling, or load the files of each spelling in separate runs.",
+            ) from error
         return StructType(tuple(field for field in columns if field.name.lower() not in self._partition_names))
 
     def _checked(self, schema: StructType) -> StructType:
