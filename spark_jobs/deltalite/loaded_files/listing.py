@@ -6,6 +6,7 @@ folders are left out, as Spark does.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from deltalite.loaded_files.patterns import NamePattern
 from deltalite.requests.source_paths import is_hidden
 from deltalite.storage.trees import FolderContent, ListedTree, walk
 
+_log = logging.getLogger(__name__)
 _MAX_SHOWN_FILES = 5
 
 
@@ -49,6 +51,7 @@ def list_files(source: SourceFolder, path_pattern: str, pattern: str | None) -> 
     tables: list[pa.Table] = []
 
     def visit(content: FolderContent) -> Iterator[str]:
+        _warn_of_other_entries(source, content)
         prefix = f"{content.name}/" if content.name else ""
 
         def is_wanted(base: str) -> bool:
@@ -80,6 +83,7 @@ def find_files(source: SourceFolder, names: Sequence[str]) -> pa.Table:
         bases_by_folder.setdefault(folder, []).append(base)
     for folder, bases in bases_by_folder.items():
         content = source.tree.list(folder)
+        _warn_of_other_entries(source, content)
         positions = {base: position for position, base in enumerate(content.bases)}
         missing += [f"{folder}/{base}" if folder else base for base in bases if base not in positions]
         tables.append(_table(source, content, [positions[base] for base in bases if base in positions]))
@@ -91,6 +95,15 @@ def find_files(source: SourceFolder, names: Sequence[str]) -> pa.Table:
             remedy="Correct the names, which are relative to the path of the source, or wait for the files.",
         )
     return _sorted(tables)
+
+
+def _warn_of_other_entries(source: SourceFolder, content: FolderContent) -> None:
+    if content.has_more:
+        _log.warning(
+            "Left out entries of %s: symbolic links, special files, or files with a name that is not UTF-8. "
+            "Replace links by files, and rename such files.",
+            source.address_of(content.name),
+        )
 
 
 def _table(source: SourceFolder, content: FolderContent, positions: Sequence[int]) -> pa.Table:

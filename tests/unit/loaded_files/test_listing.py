@@ -77,6 +77,12 @@ def test_files_by_name_are_found_without_a_listing_of_everything(folder):
         find_files(folder, ["a.csv", "b.csv", "x/b.csv"])
 
 
+def test_a_symbolic_link_is_left_out_with_a_warning(folder, tmp_path, caplog):
+    (tmp_path / "x" / "link.csv").symlink_to(tmp_path / "a.csv")
+    assert "x/link.csv" not in names(list_files(folder, "", None))
+    assert "Left out entries of s3://landing/x: symbolic links" in caplog.text
+
+
 def test_etags_of_a_tree_reach_the_files():
     class Tree:
         root, threads = "/r", 1
