@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deltalite.commands.check import check
-from deltalite.errors import AuditFailedError, InvalidRequestError, TableNotFoundError
+from deltalite.errors import AuditFailedError, CorruptDataFileError, InvalidRequestError, TableNotFoundError
 from deltalite.requests import Audit, CheckRequest
-from tests.support.tables import values, write_rows
+from tests.support.tables import data_files, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -175,3 +175,12 @@ def test_an_audit_that_cannot_be_computed_is_refused_by_its_name(spark, lake, au
 def test_a_reference_into_a_missing_table_is_an_error_of_that_table(spark, lake):
     with pytest.raises(TableNotFoundError, match="missing"):
         check_orders(spark, lake, {"name": "a", "references": {"id": "id"}, "in_table": str(lake / "missing")})
+
+
+def test_a_missing_file_of_the_other_table_is_an_error_that_names_this_table(spark, lake, tmp_path):
+    write_rows(spark, tmp_path / "names", values("name", "'a'"))
+    (name,) = data_files(tmp_path / "names")
+    (tmp_path / "names" / name).unlink()
+    audit = {"name": "a", "references": {"customer": "name"}, "in_table": str(tmp_path / "names")}
+    with pytest.raises(CorruptDataFileError, match=f"{lake / 'orders'} or {tmp_path / 'names'} names.*{name}"):
+        check_orders(spark, lake, audit)

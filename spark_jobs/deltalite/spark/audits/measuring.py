@@ -71,7 +71,7 @@ def measure_audits(
         CorruptDataFileError: a file cannot be read.
     """
     with reading_table(root):
-        return _Measuring(spark, audits, scopes, schema, row_count_before).measurements()
+        return _Measuring(spark, audits, scopes, schema, root, row_count_before).measurements()
 
 
 class _Measuring:
@@ -83,12 +83,14 @@ class _Measuring:
         audits: Sequence[ResolvedAudit],
         scopes: Mapping[AuditScope, AuditedRows],
         schema: StructType,
+        root: str,
         row_count_before: Callable[[], int | None],
     ) -> None:
         self._spark = spark
         self._audits = audits
         self._scopes = scopes
         self._schema = schema
+        self._root = root
         self._row_count_before = row_count_before
         self._frames: dict[AuditScope, DataFrame] = {}
 
@@ -151,7 +153,9 @@ class _Measuring:
         audit, other = resolved.audit, resolved.other
         other_rows = self._frame(AuditScope.TABLE) if other is None else scan(self._spark, other)
         fields, other_fields = reference_fields(audit, self._schema, self._schema if other is None else other.schema)
-        return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
+        # One query reads both tables. The message of the error has the address of the unreadable file.
+        with reading_table(self._root if other is None else f"{self._root} or {other.store.root}"):
+            return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
 
     def _row_count(self, resolved: ResolvedAudit, values: _Aggregates) -> int | None:
         """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""
