@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deltalite.errors import InvalidRequestError
 from deltalite.loaded_files.choice import FileChoice
 from deltalite.loaded_files.manifest import current_number
+from deltalite.protocol import properties as props
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.requests import CommitRequest
 from deltalite.results import OperationResult
@@ -50,6 +52,21 @@ def result_without_new_files(
         metrics=choice.metrics,
         skip_reason=reason,
     )
+
+
+def check_keeps_loaded_files(configuration: Mapping[str, str], *, table: str) -> None:
+    """Check that the table never forgets its transactions.
+
+    Raises:
+        InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.
+    """
+    if props.SET_TRANSACTION_RETENTION_MS.of(configuration) is not None:
+        raise InvalidRequestError(
+            f"Could not load files into {table}: the table has {props.SET_TRANSACTION_RETENTION_MS.key}, so other "
+            "engines remove the record of loaded files, and files would be loaded twice.",
+            remedy="Remove the property with unset_properties of DeltaTableOperator. If the table has loaded files "
+            "before, check with `deltalite loaded` that it still shows them.",
+        )
 
 
 def loaded_files_transaction(number: int, *, now_ms: int) -> SetTransaction:

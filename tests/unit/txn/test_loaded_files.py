@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from deltalite.errors import ConcurrentFlowException
+from deltalite.errors import ConcurrentFlowException, InvalidRequestError
 from deltalite.loaded_files.manifest import current_number
 from deltalite.protocol.actions import LOADED_FILES_APP_ID
-from deltalite.txn.loaded_files import loaded_files_transaction, restored_loaded_files
+from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, restored_loaded_files
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, add, add_rival, create, load, new_store, proposal, try_commit, txn
 
@@ -50,3 +50,9 @@ def test_a_checkpoint_keeps_the_record_although_the_table_expires_transactions()
     try_commit(store, proposed)
     write_checkpoint(load(store), now_ms=NOON_MS)
     assert current_number(load(store).transactions) == 7
+
+
+def test_a_table_that_forgets_transactions_is_refused_with_a_remedy_for_files():
+    check_keeps_loaded_files({}, table="t")
+    with pytest.raises(InvalidRequestError, match=r"load files into t: .*`deltalite loaded`"):
+        check_keeps_loaded_files({"delta.setTransactionRetentionDuration": "interval 1 day"}, table="t")

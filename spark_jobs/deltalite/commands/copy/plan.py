@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
-from deltalite.commands.flows.ranges import check_keeps_offsets
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
@@ -31,7 +30,7 @@ from deltalite.spark.hadoop.tree import source_tree
 from deltalite.spark.reader.source_files import SourceFiles, read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
 from deltalite.storage.locations import canonical_address, parse_location
-from deltalite.txn.loaded_files import loaded_files_transaction, result_without_new_files
+from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -178,7 +177,7 @@ def plan_load(request: CopyRequest, store: LogStore, source: ListedSource, base:
         StorageError: the storage does not answer.
     """
     if base is not None:
-        check_keeps_offsets(base.configuration, table=request.table)
+        check_keeps_loaded_files(base.configuration, table=request.table)
     manifest = Manifest() if base is None else read_manifest(store, current_number(base.transactions))
     choice = choose_files(
         source.files,
