@@ -7,7 +7,7 @@ no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
 from deltalite.errors import SchemaMismatchError
@@ -15,6 +15,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveTyp
 from deltalite.protocol.schema_evolution import fits
 
 STRING = PrimitiveType("string")
+DATE = PrimitiveType("date")
 
 
 def schema_for_reading(inferred: StructType, table: StructType) -> StructType:
@@ -32,6 +33,23 @@ def schema_for_reading(inferred: StructType, table: StructType) -> StructType:
             for field in inferred
         )
     )
+
+
+def with_types_as_text(schema: StructType, is_text: Callable[[DataType], bool]) -> StructType:
+    """Return the schema with STRING in place of the types for which `is_text` is true, at every depth."""
+    return StructType(tuple(_field(field, _as_text(field.type, is_text)) for field in schema))
+
+
+def _as_text(data_type: DataType, is_text: Callable[[DataType], bool]) -> DataType:
+    match data_type:
+        case StructType():
+            return with_types_as_text(data_type, is_text)
+        case ArrayType(element):
+            return ArrayType(_as_text(element, is_text), contains_null=True)
+        case MapType(key, value):
+            return MapType(key, _as_text(value, is_text), value_contains_null=True)
+        case _:
+            return STRING if is_text(data_type) else data_type
 
 
 def wider_columns(schemas: Iterable[StructType]) -> dict[str, StructField]:

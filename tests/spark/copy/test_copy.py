@@ -14,6 +14,7 @@ from deltalite.commands.table import define_table
 from deltalite.errors import (
     AuditFailedError,
     ConstraintViolationError,
+    DeltaLiteError,
     InvalidRequestError,
     SchemaMismatchError,
     SourceError,
@@ -189,6 +190,31 @@ def test_names_in_json_files_may_differ_in_case_from_the_table(spark, tmp_path, 
     write_file(landing, "2.json", '{"id": 2}\n{"ID": 3}\n')
     with pytest.raises(SchemaMismatchError, match="'id', ignoring case"):
         copy_files(spark, table, landing, "json")
+
+
+def test_no_value_is_rounded_cut_or_inferred_from_one_batch(spark, tmp_path, table):
+    landing = tmp_path / "landing"
+    write_file(landing, "region=01/1.json", '{"id": 1, "ts": 2}\n')
+    copy_files(spark, table, landing, "json")
+    write_file(landing, "region=x/2.json", '{"id": 2}\n')
+    copy_files(spark, table, landing, "json")
+    assert [row[2] for row in sorted(rows(table))] == ["01", "x"]
+    typed = tmp_path / "typed"
+    schema = "amount DECIMAL(5,2), day DATE, items ARRAY<STRUCT<price: DECIMAL(5,2)>>, region INT"
+    define_table(spark, TableRequest(table=str(typed), schema=schema))
+    write_file(landing, "region=02/a.json", '{"amount": 1e2, "day": "2026-03-02", "items": [{"price": 1.50}]}\n')
+    names = {"file_names": ("region=02/a.json",)}
+    copy_files(spark, typed, landing, "json", **names)
+    assert [str(value) for value in rows(typed)[0][:2]] == ["100.00", "2026-03-02"]
+    assert rows(typed)[0][3] == 2
+    for lossy in ('{"amount": 1.005}', '{"day": "2026-03-02T10:30:00"}', '{"items": [{"price": 1.505}]}'):
+        write_file(landing, "region=02/a.json", f"{lossy}\n", second=9)
+        with pytest.raises(DeltaLiteError, match="does not convert to it without loss"):
+            copy_files(spark, typed, landing, "json", **names)
+    write_file(landing, "b.csv", "amount\n1.005\n")
+    with pytest.raises(DeltaLiteError, match="does not convert to it without loss"):
+        copy_files(spark, typed, landing, file_names=("b.csv",))
+    assert len(rows(typed)) == 1
 
 
 def test_partition_folders_a_schema_and_a_query(spark, tmp_path, table):

@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
-from deltalite.protocol.source_schemas import columns_by_header, schema_for_reading, wider_columns
+from deltalite.protocol.source_schemas import columns_by_header, schema_for_reading, wider_columns, with_types_as_text
 from tests.unit.builders import struct
 
 
@@ -58,3 +58,13 @@ def test_a_header_decides_the_order_of_the_columns():
     columns = columns_by_header(["Price", "ID", "other"], table, inferred)
     assert columns == nested(price=PrimitiveType("double"), id=PrimitiveType("integer"), other=PrimitiveType("string"))
     assert columns_by_header(["a"], None, {}) == struct(a="string")
+
+
+def test_types_are_read_as_text_at_every_depth():
+    text = PrimitiveType("string")
+    schema = nested(
+        a=struct(day="date", n="long"), b=ArrayType(PrimitiveType("date")), c=MapType(text, struct(d="date"))
+    )
+    assert with_types_as_text(schema, lambda data_type: data_type == PrimitiveType("date")) == nested(
+        a=struct(day="string", n="long"), b=ArrayType(text), c=MapType(text, struct(d="string"))
+    )

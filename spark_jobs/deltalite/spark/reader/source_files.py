@@ -5,12 +5,17 @@
 - CSV files with a header are grouped by their headers, because Spark assigns columns to a header by position.
 - CSV files without a header have the columns of the table, in its order.
 
-If the source has a schema, Spark reads every file with it. A record that does not fit fails the read.
+Values of partition folders are texts. Decimals in CSV and JSON, and dates in JSON, are read as texts too, because
+Spark's readers round and cut them. The reader converts texts to the type of the column. A text that would lose
+something fails the read.
+
+If the source has a schema, Spark reads every file with it. Only partition values that it leaves out are texts. A record
+that does not fit fails the read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,10 +26,19 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, SourceError, SourceNotFoundError
-from deltalite.protocol.schema import StructField, StructType
-from deltalite.protocol.source_schemas import columns_by_header, schema_for_reading, wider_columns
+from deltalite.protocol.schema import DataType, DecimalType, StructField, StructType
+from deltalite.protocol.source_schemas import (
+    DATE,
+    STRING,
+    columns_by_header,
+    schema_for_reading,
+    wider_columns,
+    with_types_as_text,
+)
 from deltalite.requests import Source
-from deltalite.spark.columns.types import from_spark, to_spark
+from deltalite.spark.columns.assigning import assign_value
+from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.types import from_spark, spark_type, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
@@ -35,6 +49,7 @@ _FILE_PATH = "_metadata.file_path"
 _HEADER_THREADS = 16
 _STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _FAIL_FAST = {"mode": "FAILFAST"}
+_PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +198,46 @@ class _Reader:
         self, addresses: Sequence[str], schema: StructType | str | None, options: Mapping[str, str] | None = None
     ) -> DataFrame:
         reader = self._configured(options or {})
-        if schema is not None:
-            reader = reader.schema(schema if isinstance(schema, str) else to_spark(schema))
-        frame = reader.load(_uris(addresses))
+        types: dict[str, DataType] = {}
+        if isinstance(schema, str):
+            reader = reader.schema(schema)
+        elif schema is not None:
+            types = {field.name.lower(): field.type for field in schema}
+            reader = reader.schema(to_spark(with_types_as_text(schema, self._types_read_as_text())))
+        with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+            frame = reader.load(_uris(addresses))
+        return self._converted(self._with_file_column(frame), types)
+
+    def _types_read_as_text(self) -> Callable[[DataType], bool]:
+        """Return which types are read as STRING, because Spark's reader would round or cut values of them.
+
+        An option that changes the format of the values needs Spark's reader.
+        """
+        options = {name.lower() for name in self._files.source.options}
+        reads_decimals = "locale" not in options
+        reads_dates = self._files.source.format == "json" and "dateformat" not in options
+        return lambda data_type: (
+            (reads_decimals and isinstance(data_type, DecimalType)) or (reads_dates and data_type == DATE)
+        )
+
+    def _converted(self, frame: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
+        """Convert the columns that were read as STRING: to `types`, and partition values to the types of the table."""
+        if self._table is not None:
+            partition_columns = (self._table.find(name) for name in self._partition_names)
+            types = {**{c.name.lower(): c.type for c in partition_columns if c is not None}, **types}
+        if not types:
+            return frame
+        converted = {}
+        for field in from_spark(frame.schema):
+            name = field.name.lower()
+            if name in self._partition_names and field.type != STRING:  # `schema` of the source has the type
+                continue
+            to_type = types.get(name)
+            if to_type is not None and spark_type(to_type) != spark_type(field.type):
+                converted[field.name] = assign_value(column_named(field.name), field.type, to_type, field.name)
+        return frame.withColumns(converted) if converted else frame
+
+    def _with_file_column(self, frame: DataFrame) -> DataFrame:
         name = self._files.file_column
         if name is None:
             return frame
