@@ -10,7 +10,7 @@ import os
 import pytest
 
 from deltalite.commands.common import existing_table as existing_table_module
-from deltalite.commands.write import command as write_module
+from deltalite.commands.flows import loads as loads_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from tests.support.racing import run_before_commits
@@ -88,14 +88,14 @@ def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, m
     write_rows(
         spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level}
     )
-    query_rows = write_module.query_rows
+    query_rows = loads_module.query_rows
 
     def query_rows_after_rival(*arguments, **options):
-        monkeypatch.setattr(write_module, "query_rows", query_rows)
+        monkeypatch.setattr(loads_module, "query_rows", query_rows)
         write_rows(spark, table, values("id, day", "5, 'a'"))
         return query_rows(*arguments, **options)
 
-    monkeypatch.setattr(write_module, "query_rows", query_rows_after_rival)
+    monkeypatch.setattr(loads_module, "query_rows", query_rows_after_rival)
     self_read = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
     write_rows(spark, table, mode="overwrite", data_change=data_change, **self_read)
     assert rows(table) == [(1, "a"), (5, "a")]
