@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.commands.write import command as write_command
+from deltalite.commands.common import auditing
 from deltalite.errors import AuditFailedError, InvalidRequestError
 from deltalite.requests import Audit
 from tests.support.merging import merge_into
@@ -183,8 +183,7 @@ def test_audits_of_new_rows_run_once_and_do_not_conflict_with_an_append(spark, t
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"))
     runs = []
-    module = write_command.Auditor.audit.__globals__
-    monkeypatch.setitem(module, "run_audits", _recorded(module["run_audits"], runs))
+    monkeypatch.setattr(auditing, "run_audits", _recorded(auditing.run_audits, runs))
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, x", "2, 2")))
     result = write_rows(spark, table, values("id, x", "3, 3"), audits=(NO_NULL,))
     assert (result.version, result.read_version) == (2, 0)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-import deltalite.commands.write.command as write_command
+import deltalite.commands.write.attempt as attempt_module
 from deltalite import DeltaTable
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
@@ -20,6 +20,7 @@ from deltalite.errors import (
     SourceError,
     SourceNotFoundError,
 )
+from deltalite.protocol.file_names import LOADED_FILES_DIR
 from deltalite.requests import Audit, RestoreRequest, TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.racing import run_before_commits
@@ -96,18 +97,18 @@ def test_a_run_selects_files_and_takes_the_oldest_first(spark, landing, table):
 
 def test_a_run_of_another_writer_at_the_same_time_loads_no_file_twice(spark, landing, table, monkeypatch):
     write_rows(spark, table, "SELECT 0 AS id, 'zero' AS name")
-    commit = write_command.commit_proposal
+    commit = attempt_module.commit_proposal
     attempts = []
 
     def commit_after_rival(*arguments, **options):
         attempts.append(None)
         if len(attempts) == 1:
-            monkeypatch.setattr(write_command, "commit_proposal", commit)
+            monkeypatch.setattr(attempt_module, "commit_proposal", commit)
             copy_files(spark, table, landing, run="rival", file_names=("a.csv",))
-            monkeypatch.setattr(write_command, "commit_proposal", commit_after_rival)
+            monkeypatch.setattr(attempt_module, "commit_proposal", commit_after_rival)
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(write_command, "commit_proposal", commit_after_rival)
+    monkeypatch.setattr(attempt_module, "commit_proposal", commit_after_rival)
     result = copy_files(spark, table, landing, run="slow")
     assert len(attempts) == 2
     assert [row[0] for row in rows(table)] == [0, 1, 2]
@@ -248,6 +249,7 @@ def test_files_whose_rows_fail_an_audit_are_not_loaded(spark, landing, table):
     with pytest.raises(AuditFailedError, match="'known name'"):
         copy_files(spark, table, landing, run="second", audits=audits)
     assert loaded_names(table) == ["a.csv"]
+    assert len(list((table / LOADED_FILES_DIR).glob("manifest-*"))) == 1, "the record is written after the audits"
     assert copy_files(spark, table, landing, run="without audits").metrics["numLoadedFiles"] == 1
     assert [row[0] for row in rows(table)] == [1, 2]
 

@@ -26,7 +26,7 @@ class LoadPlan(Protocol):
 
     @property
     def loaded(self) -> object:
-        """What the plan loads, as a value that can be compared. Plans with equal values can share written rows."""
+        """The files or versions that the plan loads. Attempts with equal values can share the written rows."""
         ...
 
     @property

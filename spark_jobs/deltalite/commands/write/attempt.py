@@ -1,0 +1,360 @@
+"""One attempt of a write: stages the rows, decides which files they replace, audits, and commits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.append_only import refuse_if_append_only
+from deltalite.commands.common.auditing import Auditor, staged_rows
+from deltalite.commands.common.change_data_files import write_change_files
+from deltalite.commands.common.committing import commit_proposal, now_ms
+from deltalite.commands.common.every_row import refuse_every_row
+from deltalite.commands.common.kept_rows import KeptRows, UncommittedRows
+from deltalite.commands.common.load_plan import LoadPlan
+from deltalite.commands.common.replanning import Rebase
+from deltalite.commands.common.run_identity import transaction
+from deltalite.commands.common.run_order import check_run_order, with_out_of_order
+from deltalite.commands.common.self_reads import pinned_sources, self_reads
+from deltalite.commands.common.write_target import WriteTarget, write_target
+from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
+from deltalite.commands.flows.loads import plan_loads
+from deltalite.commands.write.report import write_metrics, write_operation
+from deltalite.commands.write.rerun import files_of_earlier_run
+from deltalite.errors import ConstraintViolationError
+from deltalite.log.file_table import removes_of
+from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.row_tracking import row_id_names
+from deltalite.protocol.schema import StructType
+from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.conforming import conform_columns
+from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
+from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.text_lengths import length_guards
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.row_changes.replacing import (
+    Replacement,
+    replacement_of_all_files,
+    replacement_of_matching_rows,
+    replacement_of_partitions,
+)
+from deltalite.spark.write.checking import count_valid_rows
+from deltalite.spark.write.column_defaults import fill_columns, rule_guards
+from deltalite.spark.write.identity_values import fill_identities
+from deltalite.spark.write.staging import StagedWrite, WriteLayout
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltalite.spark.write.staging import DataFile
+    from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
+Describer = Callable[[UncommittedRows], Operation]
+"""Builds the `Operation` of a commit that only adds these rows."""
+RowConverter = Callable[["DataFrame"], "DataFrame"]
+"""Converts the rows of the query to the rows of the table."""
+Planner = Callable[["SparkSession", WriteRequest, Snapshot | None], LoadPlan]
+"""Plans what an attempt loads, on the snapshot on which its commit is based."""
+
+
+def rebase_of(request: WriteRequest) -> Rebase:
+    """Return `REPLAN` for a self read, because its rows depend on the snapshot, and else `REPLAN_AND_KEEP_ROWS`."""
+    return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedParts:
+    """The parts of a write that all its attempts share. `commands.write.command.write` explains the functions."""
+
+    spark: SparkSession
+    request: WriteRequest
+    store: LogStore
+    kept_rows: KeptRows
+    auditor: Auditor
+    describe: Describer | None = None
+    convert: RowConverter | None = None
+    plan: Planner = plan_loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileChanges:
+    """The files that the commit adds and removes.
+
+    - `new`: the files with the rows of the query.
+    - `copied`: the files with the rows that survive from rewritten files.
+    - `replaced`: the files that the write removes from the table, None if it only adds rows.
+    - `changes`: the change data files.
+    """
+
+    new: PublishedFiles
+    copied: PublishedFiles
+    replaced: Replacement | None
+    changes: tuple[AddCDCFile, ...] = ()
+
+
+class WriteAttempt:
+    """One attempt to write and commit. `base` is None for a new table."""
+
+    def __init__(self, shared: SharedParts, base: Snapshot | None, loads: LoadPlan) -> None:
+        self._spark = shared.spark
+        self._request = shared.request
+        self._store = shared.store
+        self._base = base
+        self._loads = loads
+        self._kept_rows = shared.kept_rows
+        self._auditor = shared.auditor
+        self._out_of_order: bool | None = None  # None until it is checked
+        self._describe = shared.describe
+        self._convert = shared.convert
+
+    def run(self) -> OperationResult:
+        """Stage the rows, unless an earlier attempt has staged the same rows, and commit them."""
+        self._check_may_overwrite()
+        rows = self._kept_rows.rows
+        if rows is not None and rows.loaded == self._loads.loaded:
+            target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
+            if rows.fit(target):
+                return self._commit(rows, target, self._replaced_by_request(target))
+        return self._stage_and_commit()
+
+    def count_valid_rows(self, row_count: int) -> int:
+        """Check up to `row_count` rows of the query, and return their number."""
+        with self._loads.rows(self._spark, self._sources(), self._request) as query:
+            row_schema = from_spark(query.frame.schema)
+            target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
+            rows = fill_columns(query.frame.limit(row_count), row_schema, target.schema, target.rules)
+            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
+            with fill_identities(rows, missing_identities) as (numbered_rows, _):
+                return count_valid_rows(numbered_rows, target.table, self._guards(row_schema, target))
+
+    def _stage_and_commit(self) -> OperationResult:
+        """Compute and stage the rows of the query, then commit them."""
+        with self._loads.rows(self._spark, self._sources(), self._request) as query:
+            rows = query.frame if self._convert is None else self._convert(query.frame)
+            row_schema = from_spark(rows.schema)
+            target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
+            replaced = self._replaced_by_request(target)
+            self._check_replaced(replaced)
+            self._auditor.resolve(target.schema)
+            staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
+            guards = self._guards(row_schema, target)
+            filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
+            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
+            with fill_identities(filled_rows, missing_identities) as (numbered_rows, count):
+                target = target.with_high_water_marks(missing_identities, count)
+                files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
+        _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
+        uncommitted_rows = UncommittedRows(
+            staging=staging,
+            files=files,
+            row_schema=row_schema,
+            target=target,
+            source_versions=query.source_versions,
+            loaded=self._loads.loaded,
+        )
+        if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
+            self._kept_rows.rows = uncommitted_rows
+        return self._commit(uncommitted_rows, target, replaced)
+
+    def _commit(
+        self, rows: UncommittedRows, target: WriteTarget, replaced_by_request: Replacement | None
+    ) -> OperationResult:
+        """Commit the written rows. Rows that are copied from replaced files are valid for this attempt only."""
+        replaced = replaced_by_request or self._replaced_by_rows(rows.files)
+        self._check_replaced(replaced)
+        with ExitStack() as stack:
+            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.none(), replaced=replaced)
+            stagings = [rows.staging]
+            if replaced is not None and replaced.survivors is not None:
+                copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
+                stagings.append(stack.enter_context(copies))
+                file_changes = self._copy_survivors(file_changes, copies, target)
+            if not self._request.data_change:
+                _check_only_rearranged(self._store, file_changes)
+            proposal = self._proposal(file_changes, rows, target)
+            new_rows = staged_rows(self._spark, self._store, target.table, rows.files.adds)
+            proposal = self._auditor.audit(self._base, proposal, target.table, new_rows, stagings)
+            proposal = replace(proposal, offsets=self._loads.record())
+            return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
+
+    def _layout(self, target: WriteTarget) -> WriteLayout:
+        request = self._request
+        return write_layout(target, optimize=request.optimize_write, max_records_per_file=request.max_records_per_file)
+
+    def _sources(self) -> Mapping[str, Source]:
+        """Return the sources, with each self read pinned to the version that the write is based on."""
+        if self._base is None:
+            return self._request.sources
+        return pinned_sources(self._request.sources, self._request.table, self._base.version)
+
+    def _guards(self, row_schema: StructType, target: WriteTarget) -> list[Guard]:
+        """Return the checks that each row must pass."""
+        guards = not_null_guards(target.schema) + length_guards(target.schema)
+        guards += rule_guards(
+            self._spark, row_schema, target.schema, target.rules, requested_keys=self._request.properties
+        )
+        if self._request.replace_where is not None:
+            guards.append(replaced_range_guard(self._request.replace_where))
+        return guards
+
+    def _copy_survivors(self, file_changes: _FileChanges, copies: StagedWrite, target: WriteTarget) -> _FileChanges:
+        """Copy the surviving rows of rewritten files, and write the change data files. Return all file changes."""
+        replaced, base = file_changes.replaced, self._base
+        if replaced is None or replaced.survivors is None or base is None:
+            return file_changes
+        changes: tuple[AddCDCFile, ...] = ()
+        if self._request.data_change:
+            changes = write_change_files(base, target, copies, new_files=file_changes.new, replaced=replaced)
+        ids = map(column_named, row_id_names(target.row_ids))
+        survivors = replaced.survivors.select(*conform_columns(base.schema, target.schema), *ids)
+        copied = self._publish(copies.write(survivors, target.copied_table, []), copies, target)
+        return replace(file_changes, copied=copied, changes=changes)
+
+    def _publish(self, staged_files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> PublishedFiles:
+        return publish_files(self._store, staging, staged_files, target, data_change=self._request.data_change)
+
+    def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
+        """Return the replacement if it is known before the rows are written, because it depends on the request alone.
+
+        Return None otherwise. A `replace_where` that is always true is refused.
+        """
+        if self._request.replace_where is not None:
+            refuse_every_row(
+                self._spark,
+                self._request.replace_where,
+                target.schema if self._base is None else self._base.schema,
+                parameter="replace_where",
+                effect="this write would replace",
+                confirmed=self._request.confirm_all_rows,
+            )
+        if self._base is None:
+            return None
+        if self._request.mode is WriteMode.OVERWRITE:
+            if self._request.replace_where is not None:
+                return replacement_of_matching_rows(self._spark, self._base, self._request.replace_where)
+            return None if self._is_dynamic else replacement_of_all_files(self._base)
+        identity = self._request.identity
+        if identity is None or identity.on_rerun is not OnRerun.REPLACE:
+            return None
+        earlier_files = files_of_earlier_run(self._base, identity)
+        return None if earlier_files is None else Replacement.of(earlier_files, earlier_files.slice(0, 0))
+
+    def _replaced_by_rows(self, new: PublishedFiles) -> Replacement | None:
+        """Return the files that a dynamic partition overwrite replaces, or None: those of the written partitions."""
+        if self._base is None or not self._is_dynamic:
+            return None
+        return replacement_of_partitions(self._base, [f.partition_values for f in new.adds])
+
+    @property
+    def _is_dynamic(self) -> bool:
+        """Whether the write replaces only the partitions that receive rows."""
+        is_requested = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
+        return is_requested and self._base is not None and bool(self._base.partition_columns)
+
+    def _check_may_overwrite(self) -> None:
+        """Refuse to overwrite an append-only table, before a row is read and even if no row would be removed.
+
+        The protocol allows `data_change=False`, which only rearranges rows.
+        """
+        if self._base is not None and self._request.mode is WriteMode.OVERWRITE and self._request.data_change:
+            refuse_if_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
+
+    def _check_replaced(self, replaced: Replacement | None) -> None:
+        """Refuse a replacement that the table forbids or that is out of order.
+
+        It is called before each commit, and also before the rows are written, if the replacement is known by then.
+        """
+        self._check_may_remove(replaced)
+        if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
+            return
+        if self._out_of_order is None:
+            self._out_of_order = check_run_order(self._request, self._base, self._reads(replaced))
+
+    def _check_may_remove(self, replaced: Replacement | None) -> None:
+        """Refuse to remove the rows of an earlier append from an append-only table."""
+        if self._base is not None and replaced is not None and replaced.files.num_rows and self._request.data_change:
+            refuse_if_append_only(
+                self._base,
+                "this write would remove the rows of an earlier run",
+                remedy="Append, or unset the property.",
+            )
+
+    def _proposal(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Proposal:
+        request, replaced = self._request, file_changes.replaced
+        removes = (
+            tuple(removes_of(replaced.files, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
+            if replaced is not None
+            else ()
+        )
+        operation = self._operation(file_changes, rows, target) if self._describe is None else self._describe(rows)
+        operation = replace(
+            operation,
+            parameters={**operation.parameters, **self._loads.parameters},
+            metrics={**operation.metrics, **self._loads.metrics},
+        )
+        return Proposal(
+            base=BaseState.of(self._base),
+            operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
+            adds=(*file_changes.new.adds, *file_changes.copied.adds),
+            removes=removes,
+            changes=file_changes.changes,
+            protocol=target.changed_protocol,
+            metadata=target.changed_metadata,
+            txn=transaction(request.identity, self._base, now_ms=now_ms()),
+            reads=self._reads(replaced),
+            # A write without a data change takes the rearranged rows from its query. These rows have no ids.
+            keeps_row_ids=request.data_change,
+        )
+
+    def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:
+        metrics = write_metrics(
+            self._request,
+            file_changes.new,
+            file_changes.copied,
+            file_changes.replaced,
+            change_files=len(file_changes.changes),
+        )
+        return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
+
+    def _reads(self, replaced: Replacement | None) -> ReadSet:
+        """Return what the write has read: the replaced files, or the whole table in a self read, and its offsets."""
+        if self_reads(self._request.sources, self._request.table):
+            return self._loads.added_to(ReadSet(whole_table=True))
+        return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)
+
+
+def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:
+    """Log a warning if the rows lack a partition column and the table does not generate its values."""
+    row_columns = [name for name in target.partition_columns if row_schema.find(name) is not None]
+    missing = target.null_partition_columns(row_columns)
+    if missing and row_count:
+        _log.warning(
+            "Writing %s rows to the NULL partition of %s: the rows lack the partition column %s. If the rows belong to "
+            "another partition, add the column in `query`.",
+            row_count,
+            store.root,
+            ", ".join(missing),
+        )
+
+
+def _check_only_rearranged(store: LogStore, file_changes: _FileChanges) -> None:
+    """Refuse a `data_change=False` write that changes the number of rows.
+
+    The option promises the same rows. Only their number is checked.
+    """
+    rows_before = live_row_count(store, file_changes.replaced.files) if file_changes.replaced is not None else 0
+    rows_after = file_changes.new.row_count + file_changes.copied.row_count
+    if rows_before != rows_after:
+        raise ConstraintViolationError(
+            f"data_change=False promises that rows are only rearranged, but {rows_before} rows would become "
+            f"{rows_after} rows in {store.root}.",
+            remedy="Write exactly the rows that are replaced, or leave data_change out.",
+        )
