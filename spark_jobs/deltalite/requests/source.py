@@ -8,12 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import Fault, convert_to_enum
+from deltalite.requests.base import CommitRequest, Fault, convert_to_enum
 from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead, incremental_faults
 
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _READ_ROW_IDS = "readrowids"
+_FIELDS_OF_ALL_REQUESTS_WITH_SOURCES = (
+    "table",
+    "single_writer",
+    "identity",
+    "user_metadata",
+    "conflict_retries",
+    "conflict_seconds",
+    "sources",
+    "query",
+    "query_params",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,3 +181,11 @@ def query_faults(
 def sources_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
     """Build the sources from a request's JSON."""
     return {name: Source(**source) for name, source in body.items()}
+
+
+def fields_with_sources(request: CommitRequest) -> dict[str, Any]:
+    """Return the fields that all requests with sources share: the run, the table, the sources and the query.
+
+    A command uses them for the write or the merge that carries its own request out.
+    """
+    return {name: getattr(request, name) for name in _FIELDS_OF_ALL_REQUESTS_WITH_SOURCES}

@@ -25,6 +25,7 @@ from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
 from deltalite.commands.write.command import check_rows, write
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.requests import CopyRequest, WriteMode, WriteRequest
+from deltalite.requests.source import fields_with_sources
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
@@ -73,15 +74,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
 def _write_request(request: CopyRequest) -> WriteRequest:
     """Return the append of the rows."""
     return WriteRequest(
-        table=request.table,
-        single_writer=request.single_writer,
-        identity=request.identity,
-        user_metadata=request.user_metadata,
-        conflict_retries=request.conflict_retries,
-        conflict_seconds=request.conflict_seconds,
-        sources=request.sources,
-        query=request.query,
-        query_params=request.query_params,
+        **fields_with_sources(request),
         mode=WriteMode.APPEND,
         partition_by=request.partition_by,
         merge_schema=request.merge_schema,

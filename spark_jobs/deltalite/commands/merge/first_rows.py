@@ -21,6 +21,7 @@ from deltalite.log.segment import find_segment
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema_evolution import new_table_schema
 from deltalite.requests import CommitRequest, MergeClause, MergeRequest, WriteMode, WriteRequest
+from deltalite.requests.source import fields_with_sources
 from deltalite.results import OperationResult
 from deltalite.spark.columns.names import SOURCE, quoted
 from deltalite.spark.columns.types import from_spark
@@ -80,15 +81,7 @@ def _check_merge_into_new_table(spark: SparkSession, request: MergeRequest, empt
 
 def _write_request(request: MergeRequest) -> WriteRequest:
     return WriteRequest(
-        table=request.table,
-        single_writer=request.single_writer,
-        identity=request.identity,
-        user_metadata=request.user_metadata,
-        conflict_retries=request.conflict_retries,
-        conflict_seconds=request.conflict_seconds,
-        sources=request.sources,
-        query=request.query,
-        query_params=request.query_params,
+        **fields_with_sources(request),
         deduplicate=request.deduplicate,
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,

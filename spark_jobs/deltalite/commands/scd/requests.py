@@ -17,6 +17,7 @@ from deltalite.requests import (
     WriteRequest,
 )
 from deltalite.requests.scd import NEWEST_ROWS
+from deltalite.requests.source import fields_with_sources
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 
 _PROPERTY = "deltalite.scd"
@@ -64,16 +65,8 @@ def merge_request_of(request: ScdRequest) -> MergeRequest:
     is_removed = f"{SOURCE}.{quoted(request.current)} IS NULL"
     names = request.keys if request.scd_type == NEWEST_ROWS else (*request.keys, request.valid_from)
     return MergeRequest(
-        table=request.table,
-        single_writer=request.single_writer,
-        identity=request.identity,
-        user_metadata=request.user_metadata,
-        conflict_retries=request.conflict_retries,
-        conflict_seconds=request.conflict_seconds,
+        **fields_with_sources(request),
         out_of_order=request.out_of_order,
-        sources=request.sources,
-        query=request.query,
-        query_params=request.query_params,
         on=" AND ".join(map(_equality, names)),
         when_matched=(MergeClause(delete=True, condition=is_removed), MergeClause(update="*")),
         when_not_matched=(MergeClause(insert="*"),),
@@ -84,15 +77,7 @@ def merge_request_of(request: ScdRequest) -> MergeRequest:
 def first_write_request(request: ScdRequest) -> WriteRequest:
     """Return the write that creates the table."""
     return WriteRequest(
-        table=request.table,
-        single_writer=request.single_writer,
-        identity=request.identity,
-        user_metadata=request.user_metadata,
-        conflict_retries=request.conflict_retries,
-        conflict_seconds=request.conflict_seconds,
-        sources=request.sources,
-        query=request.query,
-        query_params=request.query_params,
+        **fields_with_sources(request),
         deduplicate=request.deduplicate,
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
