@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -203,28 +204,28 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # as in the base class
         """Run the job, and return its result. If tables failed, store the result as XCom before the task fails."""
-        try:
+        with self._storing_result_of_failure(context):
             return super().execute(context)
-        except Exception:
-            self._store_result_of_failure(context)
-            raise
 
     def execute_complete(self, context: Context, **deferral: Any) -> dict[str, Any]:
         """Return the result of the job, after the task was deferred. A failure is handled as in `execute`."""
-        try:
+        with self._storing_result_of_failure(context):
             return super().execute_complete(context, **deferral)
-        except Exception:
-            self._store_result_of_failure(context)
-            raise
 
     def log_result(self, result: OperationResult) -> None:
         """Log the counts. The job has logged a line for each table."""
         self.log.info("%s of %s: %s", result.operation, result.table, dict(result.metrics))
 
-    def _store_result_of_failure(self, context: Context) -> None:
-        job = None if self.submission is None else self.submission.submitted_job
-        if job is not None and job.result is not None and self.do_xcom_push:
-            context["ti"].xcom_push(key="return_value", value=job.result.as_dict())
+    @contextmanager
+    def _storing_result_of_failure(self, context: Context) -> Iterator[None]:
+        """If the block fails after the job has reported its rows, store them as XCom."""
+        try:
+            yield
+        except Exception:  # Whatever failed the task, its rows say what was done to each table.
+            job = None if self.submission is None else self.submission.submitted_job
+            if job is not None and job.result is not None and self.do_xcom_push:
+                context["ti"].xcom_push(key="return_value", value=job.result.as_dict())
+            raise
 
     def _describe_outlet_events(self, context: Context, result: OperationResult) -> None:
         """Put the counts on the events of assets, and add an event for each changed table to each alias."""
