@@ -58,5 +58,5 @@ class JobsInProcess:
         """Do nothing, because `submit` copies no file."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Refuse, because no other process can read the state of a job."""
-        raise NotImplementedError
+        """Refuse, because no other process can read the state of a job, so the tasks of a test must not be deferred."""
+        raise AssertionError("A job in the process of the tests cannot be joined by a trigger.")

@@ -89,7 +89,7 @@ def selected(keys: FileKeys, rows: Any) -> FileKeys:
 
 
 def _etag_key(etag: str | None) -> int:
-    """Return a hash of the ETag that is not `NO_ETAG`, or `NO_ETAG` if there is none."""
+    """Return a hash of the ETag, which is never `NO_ETAG`. Return `NO_ETAG` if the file has no ETag."""
     if not etag:
         return NO_ETAG
     return int.from_bytes(blake2b(etag.encode(), digest_size=8).digest(), "little", signed=True) or 1
