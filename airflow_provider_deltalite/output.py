@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.results import NO_NONCE, JobError, JobStarted, OperationResult, ResultPart, ResultParts, parse_marker
+from deltalite.markers import NO_NONCE, ResultPart, ResultParts, parse_marker
+from deltalite.results import JobError, JobStarted, OperationResult
 
 _TRACEBACK_HEADER = "Traceback (most recent call last):"
 _CHAIN_MESSAGES = ("The above exception was the direct cause", "During handling of the above exception")

@@ -34,12 +34,12 @@ with open({call_file!r}, "w") as file:
     json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}, file)
 sys.path[:0] = {path!r}
 from functools import partial
-from deltalite import results
+from deltalite import markers
 shipped_files = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
 request_files = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
-nonce = results.nonce_of(open(request_files[0]).read()) if request_files else results.NO_NONCE
+nonce = markers.nonce_of(open(request_files[0]).read()) if request_files else markers.NO_NONCE
 for name in ("started_marker", "result_marker", "result_markers", "error_marker"):
-    setattr(results, name, partial(getattr(results, name), nonce=nonce))
+    setattr(markers, name, partial(getattr(markers, name), nonce=nonce))
 with open({script!r}) as file:
     exec(file.read())
 """

@@ -109,13 +109,14 @@ def test_audits_do_not_change_the_digest_of_a_request():
 
 COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 PRINT_RESULT = """
-from deltalite.results import AuditResult, check_result, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import AuditResult, check_result
 audit = AuditResult(
     name="a", kind="rows", on="table", level="warn", passed=False, measured=3, threshold="max_rows=0", rows=9)
 print(result_marker(check_result("/t", 4, (audit,))))
 """
 PRINT_ERROR = """
-from deltalite.results import error_marker
+from deltalite.markers import error_marker
 print(error_marker("AuditFailedError", "1 of 1 audits of /t did not pass: 'a'"))
 sys.exit(59)
 """

@@ -120,7 +120,8 @@ def test_a_problem_with_the_archive_does_not_reach_the_task(worker):
 
 
 SUCCEED = """
-from deltalite.results import OperationResult, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import OperationResult
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
     skipped=False, app_id="a", txn_version=0, timestamp=5)))
 """

@@ -14,7 +14,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTas
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
-from deltalite.results import OperationResult, error_marker, result_marker
+from deltalite.markers import error_marker, result_marker
+from deltalite.results import OperationResult
 from tests.support.airflow_versions import since_3_3
 from tests.support.kubernetes_client import NAMESPACE, POD
 from tests.support.resource_manager import PRINT_YARN_ID, RUNNING_STATE, YARN_ID

@@ -111,7 +111,8 @@ ROWS = (
     ' {"table": "/lake/idle", "status": "healthy"})'
 )
 REPORT = f"""
-from deltalite.results import JobError, OperationResult, result_markers, error_marker
+from deltalite.markers import result_markers, error_marker
+from deltalite.results import JobError, OperationResult
 result = OperationResult(table="/lake/*", operation="MAINTAIN", version=None, read_version=None, committed=True,
                          skipped=False, app_id="a", txn_version=0, timestamp=5, metrics={{"numTables": 3}},
                          tables={ROWS})

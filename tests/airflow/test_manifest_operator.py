@@ -12,7 +12,8 @@ from deltalite.requests import GenerateManifestRequest
 
 COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 PRINT_RESULT = """
-from deltalite.results import manifest_result, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import manifest_result
 print(result_marker(manifest_result("/t", 4, metrics={"numManifests": 2})))
 """
 

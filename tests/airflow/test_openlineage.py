@@ -16,7 +16,8 @@ PROGRAM = Path(__file__).with_name("lineage_dag_run.py")
 # The stand-in for the job commits a WRITE or a MERGE as the real job does. It rejects a DELETE.
 JOB_SCRIPT = """
 import json, os
-from deltalite.results import OperationResult, error_marker, result_marker
+from deltalite.markers import error_marker, result_marker
+from deltalite.results import OperationResult
 request = json.load(open(sys.argv[-1]))
 with open({calls!r}, "a") as file:
     file.write(json.dumps([request["kind"], sys.argv]) + chr(10))

@@ -19,7 +19,8 @@ from airflow_provider_deltalite.output import (
     spark_threshold,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.results import JobError, JobStarted, OperationResult, error_marker, result_marker, started_marker
+from deltalite.markers import error_marker, result_marker, started_marker
+from deltalite.results import JobError, JobStarted, OperationResult
 
 SPARK_LINE = "26/11/22 05:05:23 INFO SparkContext: Running Spark version 4.3.0"
 JOB_LINE = "INFO deltalite.txn: replanned"

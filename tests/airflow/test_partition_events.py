@@ -23,7 +23,8 @@ needs_partitions_at_runtime = pytest.mark.skipif(
 )
 JOB_SCRIPT = """
 import json
-from deltalite.results import OperationResult, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import OperationResult
 print(result_marker(OperationResult(
     table=json.load(open(sys.argv[-1]))["table"],
     operation="WRITE", version=4, read_version=3, committed=True, skipped=False,

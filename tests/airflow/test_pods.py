@@ -19,7 +19,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import POD_ANNOTATION, 
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ship_job
-from deltalite.results import error_marker
+from deltalite.markers import error_marker
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
 from tests.support.kubernetes_client import NAMESPACE, POD, UID

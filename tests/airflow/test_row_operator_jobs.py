@@ -30,7 +30,8 @@ def test_a_cleared_task_writes_again_unless_on_rerun_is_skip(operator, context):
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 COPY_REQUEST_AND_PRINT_RESULT = """
 import shutil; shutil.copy(sys.argv[-1], {request_copy!r})
-from deltalite.results import OperationResult, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import OperationResult
 print(result_marker(OperationResult(
     table={table!r}, operation={operation!r}, version=4, read_version=3, committed=True, skipped=False,
     app_id={app_id!r}, txn_version=0, timestamp=5,

@@ -29,7 +29,8 @@ import os, shutil
 file = sys.argv[sys.argv.index("--properties-file") + 1]
 print("mode", oct(os.stat(file).st_mode))
 shutil.copy(file, {copy!r})
-from deltalite.results import OperationResult, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import OperationResult
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
     skipped=False, app_id="a", txn_version=0, timestamp=5)))
 """
@@ -68,7 +69,7 @@ PEM_KEY = "-----BEGIN KEY-----\nplanted-first\nplanted-second\n"
 
 def test_a_secret_in_the_output_is_masked_in_the_log_the_traceback_and_the_error(table, spark_submit, context, capsys):
     spark_submit.set_script("""
-from deltalite.results import error_marker
+from deltalite.markers import error_marker
 print("26/01/01 00:00:00 INFO Conf: key is planted-2")
 print("Traceback (most recent call last):\\nValueError: no planted-2, no planted-7")
 print("  of -----BEGIN KEY-----\\nplanted-first\\nplanted-second\\n")

@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"txn", "change_feed", "upkeep"}),
     frozenset({"snapshot"}),
     frozenset({"log", "columnar", "loaded_files"}),
-    frozenset({"protocol", "storage"}),
+    frozenset({"protocol", "storage", "markers"}),
     frozenset({"requests", "results", "conditions", "redaction", "installation"}),
     frozenset({"errors", "version"}),
 )
@@ -88,6 +88,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
 PROVIDER_MAY_USE = frozenset(
     {
         "requests",
+        "markers",
         "results",
         "conditions",
         "redaction",
@@ -103,7 +104,7 @@ PROVIDER_MAY_USE = frozenset(
 
 # The contract between worker and driver. These components import only the standard library and each other.
 STANDARD_LIBRARY_ONLY = frozenset(
-    {"errors", "requests", "results", "conditions", "redaction", "installation", "version"}
+    {"errors", "requests", "results", "markers", "conditions", "redaction", "installation", "version"}
 )
 
 # The components that may import pyspark, and the components that may name its types.

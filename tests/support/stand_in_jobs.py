@@ -10,7 +10,8 @@ APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 
 # Each of these texts is a program. Tests fill the braces of PRINT_ERROR and COPY_REQUEST with `format`.
 PRINT_RESULT = f"""
-from deltalite.results import OperationResult, result_marker
+from deltalite.markers import result_marker
+from deltalite.results import OperationResult
 print("26/01/01 00:00:00 WARN SparkContext: Running")
 print(result_marker(OperationResult(
     table="/t", operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
@@ -18,7 +19,7 @@ print(result_marker(OperationResult(
 )))
 """
 PRINT_ERROR = """
-from deltalite.results import error_marker
+from deltalite.markers import error_marker
 print(error_marker({kind!r}, "column x does not exist"))
 sys.exit({code})
 """

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalite import jobs
-from deltalite.results import JobError, OperationResult, parse_marker
+from deltalite.markers import parse_marker
+from deltalite.results import JobError, OperationResult
 
 if TYPE_CHECKING:
     from deltalite.requests import WriteRequest

@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 STAND_IN = f"""\
 #!{sys.executable}
 import os, sys
-from deltalite.results import OperationResult, error_marker, nonce_of, result_marker
+from deltalite.markers import error_marker, nonce_of, result_marker
+from deltalite.results import OperationResult
 nonce = nonce_of(open(sys.argv[-1]).read())
 if not os.path.exists(os.environ["TRIED"]):
     open(os.environ["TRIED"], "w").close()

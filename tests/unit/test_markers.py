@@ -13,18 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.results import (
-    MAX_MARKER_BYTES,
-    AuditResult,
-    JobError,
-    JobStarted,
-    OperationResult,
-    error_marker,
-    nonce_of,
-    parse_marker,
-    result_marker,
-    started_marker,
-)
+from deltalite.markers import MAX_MARKER_BYTES, error_marker, nonce_of, parse_marker, result_marker, started_marker
+from deltalite.results import AuditResult, JobError, JobStarted, OperationResult
 
 RESULT = OperationResult(
     table="/lake/ü orders", operation="WRITE", version=3, read_version=2, committed=True, skipped=False,

@@ -11,10 +11,11 @@ from deltalite import watch
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import CorruptLogError, InvalidRequestError
 from deltalite.log import bounded_actions, following
+from deltalite.markers import parse_marker, result_marker
 from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import LAST_CHECKPOINT, commit_name
 from deltalite.requests import RunIdentity, Source, WriteRequest
-from deltalite.results import OperationResult, parse_marker, result_marker
+from deltalite.results import OperationResult
 from deltalite.txn.flows import FlowId
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.watch import PollResult, follow, latest_version, poll, position_at, summarize, table_id, version_at

@@ -20,17 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltalite.errors import DeltaLiteError, MaintenanceError
+from deltalite.markers import NO_NONCE, error_marker, nonce_of, result_markers, started_marker
 from deltalite.redaction import redacted, secret_values
 from deltalite.requests import Request
-from deltalite.results import (
-    NO_NONCE,
-    JobStarted,
-    OperationResult,
-    error_marker,
-    nonce_of,
-    result_markers,
-    started_marker,
-)
+from deltalite.results import JobStarted, OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.session import open_session, shipped_file
 

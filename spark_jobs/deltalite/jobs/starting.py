@@ -54,7 +54,7 @@ def _report(problem: str, arguments: list[str]) -> int:
     error = InvalidRequestError(problem, remedy=remedy)
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
     try:
-        from deltalite.results import error_marker, nonce_of
+        from deltalite.markers import error_marker, nonce_of
 
         nonce = nonce_of(Path(arguments[0]).read_text(encoding="utf-8"))
         marker = error_marker(type(error).__name__, str(error), remedy=remedy, nonce=nonce)

@@ -130,7 +130,7 @@ class Request:
         if not isinstance(body, dict):
             raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE_REMEDY)
         version, kind = body.pop("schema_version", None), body.pop("kind", None)
-        body.pop("nonce", None)  # `results.nonce_of` reads the nonce.
+        body.pop("nonce", None)  # `markers.nonce_of` reads the nonce.
         if (version, kind) != (SCHEMA_VERSION, cls.kind):
             raise InvalidRequestError(
                 f"This job reads {cls.kind} requests of schema version {SCHEMA_VERSION}, "

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from deltalite import DeltaTable, jobs
+from deltalite.markers import ResultPart, ResultParts, parse_marker
 from deltalite.requests import MaintainRequest, RunIdentity
-from deltalite.results import ResultPart, ResultParts, parse_marker
 from tests.support.submitting import run_job
 from tests.support.tables import rows
 

@@ -10,7 +10,7 @@ import pytest
 
 from deltalite.errors import InvalidRequestError
 from deltalite.jobs.starting import problem_of_python
-from deltalite.results import parse_marker
+from deltalite.markers import parse_marker
 
 LIBRARY = Path(__file__).resolve().parents[3] / "spark_jobs"
 

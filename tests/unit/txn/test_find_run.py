@@ -6,9 +6,10 @@ import pytest
 
 from deltalite.errors import CommitStateUnknownError, CorruptLogError
 from deltalite.log import action_files
+from deltalite.markers import parse_marker, result_marker
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
-from deltalite.results import OperationResult, parse_marker, result_marker
+from deltalite.results import OperationResult
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, result_of_version
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (

@@ -9,8 +9,9 @@ import pytest
 from deltalite.commands.maintain.report import MAX_ROWS, raise_for_failed_tables, result_of
 from deltalite.errors import ConcurrentWriteException, CorruptLogError, MaintenanceError, MaintenanceIncompleteError
 from deltalite.inspection.table_rows import Outcome, RowError
+from deltalite.markers import ResultParts, parse_marker, result_markers
 from deltalite.requests import MaintainRequest
-from deltalite.results import OperationResult, ResultParts, parse_marker, result_markers
+from deltalite.results import OperationResult
 from tests.unit.commands.maintain.rows import row
 
 REQUEST = MaintainRequest(pattern="/lake/*")
