@@ -38,9 +38,10 @@ from deltalite.installation.spark import find_spark_submit
 
 _log = logging.getLogger(__name__)
 _LOG_FILE = "spark-classes.log"
-# The background process needs these variables, and must not keep the secrets of the task.
+# The background process gets only the variables that it needs, because it must not keep the secrets of the task.
 _PASSED_VARIABLES = re.compile(
-    r"PATH|HOME|USER|LOGNAME|TMPDIR|LANG|TZ|VIRTUAL_ENV|JAVA_HOME|(LC|LD|SPARK|PYSPARK|PYTHON)_?[A-Z_0-9]*"
+    r"PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LC_[A-Z]+|LD_LIBRARY_PATH|VIRTUAL_ENV|JAVA_HOME"
+    r"|(SPARK|PYSPARK)_(HOME|CONF_DIR|PYTHON|LOCAL_IP|LOCAL_HOSTNAME)|PYTHON[A-Z]*"
 )
 # Java reads options from these variables too.
 _OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")

@@ -39,7 +39,11 @@ def wait_for(condition) -> None:
         time.sleep(0.1)
 
 
-def test_a_driver_on_this_worker_uses_the_archive_before_the_options_of_the_user(worker):
+@pytest.mark.parametrize("setting", ["auto", "use", None])
+def test_a_driver_on_this_worker_uses_the_archive_before_the_options_of_the_user(worker, monkeypatch, setting):
+    monkeypatch.delenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE")
+    if setting is not None:
+        monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", setting)
     assert options_with_archive(launch(worker), {}) is None
     archive = make_archive(worker.program, worker.environ).path
     os.utime(archive, (1, 1))
@@ -109,6 +113,15 @@ def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_
     caplog.clear()
     make_archive_later(launch(worker))
     assert worker.runs == 1 and not caplog.text
+
+
+def test_the_command_in_the_background_gets_no_secret_of_the_task(worker):
+    worker.set_program('#!/bin/sh\nenv >"${0%/spark/bin/*}/variables"\nprintf classes >"${SPARK_SUBMIT_OPTS#*=}"\n')
+    secrets = {"LDAP_PASSWORD": "planted", "AWS_SECRET_ACCESS_KEY": "planted", "SPARK_SECRET": "planted"}
+    make_archive_later(launch(worker, **secrets, SPARK_SUBMIT_OPTS="-Dpassword=planted"))
+    wait_for(worker.name.find)
+    variables = (worker.folder / "variables").read_text()
+    assert f"SPARK_HOME={worker.environ['SPARK_HOME']}" in variables and "planted" not in variables
 
 
 def test_a_problem_with_the_archive_does_not_reach_the_task(worker):

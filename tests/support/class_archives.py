@@ -14,13 +14,13 @@ from deltalite.installation.private_folder import open_private_folder
 
 # The stand-in writes the archive as a JVM does: at its end, and with exit code 1.
 _WRITE_ARCHIVE = """#!/bin/sh
-echo run >>"$SPARK_RUNS"
+echo run >>"${0%/spark/bin/*}/runs"
 case "$SPARK_SUBMIT_OPTS" in -XX:ArchiveClassesAtExit=*) ;; *) exit 3 ;; esac
 printf '%s' classes >"${SPARK_SUBMIT_OPTS#*=}"
 exit 1
 """
 FAIL = """#!/bin/sh
-echo run >>"$SPARK_RUNS"
+echo run >>"${0%/spark/bin/*}/runs"
 echo 'INFO Starting'
 echo 'Cannot have non-empty directory in paths'
 exit 1
