@@ -14,8 +14,8 @@ from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
 from airflow_provider_deltalite.parse_time import Constants
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import DEFAULT_THRESHOLDS, CommitRequest, MaintainRequest, OnRerun, Request
+from deltalite.requests.source_paths import split_address
 from deltalite.storage.locations import parse_location
-from deltalite.storage.patterns import folder_before_wildcards
 from deltalite.storage.versioned_path import refuse_version
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param tables: The addresses of the tables. (templated)
-    :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?`` or ``[ab]`` in its parts, or ``**``
+    :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?``, ``[ab]`` or ``{a,b}`` in its parts, or ``**``
         for any number of folders. ``s3://lake/*`` are the tables in a folder. Folders that are not tables are left
         out. (templated)
     :param dry_run: Only report the health of the tables: the measures, and the steps that are due. The task then
@@ -166,7 +166,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     def addresses(self, request: Request) -> list[str]:
         """Return the addresses of the tables, or of the folder at which the listing of the pattern begins."""
         request = cast("MaintainRequest", request)
-        return list(request.tables) if request.pattern is None else [folder_before_wildcards(request.pattern)]
+        return list(request.tables) if request.pattern is None else [split_address(request.pattern)[0]]
 
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
@@ -180,7 +180,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
                 if not constants.is_unknown_at_parse_time(address):
                     _check_address(address)
         if self.pattern is not None and not constants.is_unknown_at_parse_time(self.pattern):
-            parse_location(folder_before_wildcards(self.pattern))
+            parse_location(split_address(self.pattern)[0])
 
     def _request(self) -> Request:
         request = super()._request()

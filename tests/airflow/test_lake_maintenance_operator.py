@@ -71,7 +71,7 @@ def test_every_parameter_is_rendered(native):
         ({"tables": ["s3:/"]}, InvalidTableAddressError, "no bucket"),
         ({"tables": ["/lake/a", "/lake/../etc"]}, InvalidTableAddressError, r"contains '\.\.'"),
         ({"pattern": "/lake/../*"}, InvalidTableAddressError, r"contains '\.\.'"),
-        ({"pattern": "s3://*/orders"}, InvalidTableAddressError, "wildcard in its scheme, bucket or host"),
+        ({"pattern": "s3://*/orders"}, InvalidRequestError, "wildcard in its scheme, bucket or host"),
         ({"optimize": False, "checkpoint": False, "vacuum": False}, InvalidRequestError, "all False"),
         ({"parallelism": 0}, InvalidRequestError, "parallelism is 0, which is out of range"),
         ({"parallelism": 65}, InvalidRequestError, "from 1 to 64"),

@@ -1,8 +1,8 @@
 """`deltalite health`: the maintenance that pays for each of many tables, from their logs alone.
 
-`TABLES` are addresses or patterns. `*`, `?` and `[ab]` match inside one part of an address, and `**` matches any number
-of folders: `/lake/*` are the tables in a folder, and `/lake/**` are all tables below it. Folders that match a pattern
-and contain no table are left out.
+`TABLES` are addresses or patterns. `*`, `?`, `[ab]` and `{a,b}` match inside one part of an address, and `**` matches
+any number of folders: `/lake/*` are the tables in a folder, and `/lake/**` are all tables below it. Folders that match
+a pattern and contain no table are left out.
 
 The thresholds are the defaults of `DeltaLakeMaintenanceOperator`. The exit code is 3 if a table cannot be read, and
 else 0. JSON is one object per table, the most urgent first:
@@ -29,9 +29,10 @@ from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.inspection.lake_health import health_rows
 from deltalite.inspection.table_rows import Outcome, TableRow, by_importance
 from deltalite.requests import DEFAULT_THRESHOLDS
+from deltalite.requests.source_paths import has_pattern
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree, open_store
-from deltalite.storage.patterns import is_pattern, matching_folders
+from deltalite.storage.patterns import matching_folders
 from deltalite.storage.versioned_path import refuse_version
 
 _COLUMNS = (
@@ -83,7 +84,7 @@ def _rows(args: Arguments, address: str, open_log: Callable[[str], LogStore]) ->
             DEFAULT_THRESHOLDS,
             now_ms=time.time_ns() // 1_000_000,
             parallelism=args.parallelism,
-            may_be_other_folders=is_pattern(address),
+            may_be_other_folders=has_pattern(address),
         )
     )
 

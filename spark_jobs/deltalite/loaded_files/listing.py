@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from deltalite.errors import SourceNotFoundError
 from deltalite.loaded_files.keys import FILES
-from deltalite.loaded_files.patterns import NamePattern
+from deltalite.requests.globs import NamePattern
 from deltalite.requests.source_paths import is_hidden
 from deltalite.storage.trees import FolderContent, ListedTree, walk
 

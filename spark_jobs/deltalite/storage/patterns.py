@@ -1,9 +1,7 @@
-"""Addresses of folders that match a pattern, on any storage with a `ListedTree`.
+r"""Addresses of folders that match a pattern, on any storage with a `ListedTree`.
 
-A pattern is an address whose last parts may contain wildcards. They match one part of the address each:
-
-- `*` any text, `?` one character, `[ab]` one of the characters
-- `**` as a whole part: any number of folders. It finds only tables, and does not lead into them.
+A pattern has Hadoop's syntax (`requests/globs.py`). In addition, `**` as a whole part matches any number of folders. It
+finds only tables, and does not lead into them.
 
 Folders whose names begin with `_` or `.` match only a part that begins with the same character. Links are not followed.
 The listing begins at the last folder before the first wildcard. If a part after the wildcards has no wildcard, such as
@@ -12,30 +10,14 @@ The listing begins at the last folder before the first wildcard. If a part after
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 
-from deltalite.errors import InvalidTableAddressError
+from deltalite.requests.globs import expand_braces, part_pattern
+from deltalite.requests.source_paths import has_pattern, split_address
 from deltalite.storage.trees import ListedTree
 
-_WILDCARD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 _LOG_FOLDER = "_delta_log"
-
-
-def is_pattern(address: str) -> bool:
-    """Whether an address contains a wildcard."""
-    return _WILDCARD.search(address) is not None
-
-
-def folder_before_wildcards(pattern: str) -> str:
-    """Return the address of the folder at which the listing begins.
-
-    Raises:
-        InvalidTableAddressError: the scheme, the bucket or the host of the pattern contains a wildcard.
-    """
-    return _split(pattern)[0]
 
 
 def matching_folders(pattern: str, open_tree: Callable[[str], ListedTree]) -> list[str]:
@@ -46,31 +28,20 @@ def matching_folders(pattern: str, open_tree: Callable[[str], ListedTree]) -> li
         open_tree: opens the tree of the folder at an address.
 
     Raises:
-        InvalidTableAddressError: the scheme, the bucket or the host of the pattern contains a wildcard.
+        InvalidRequestError: the pattern is malformed, or has a wildcard in its scheme, bucket or host.
         StorageError: a folder cannot be listed.
     """
-    if not is_pattern(pattern):
+    if not has_pattern(pattern):
         return [pattern]
-    root, parts = _split(pattern)
-    tree = open_tree(root)
-    return sorted({f"{root.rstrip('/')}/{folder}" for folder in _matches(tree, "", parts)})
-
-
-def _split(pattern: str) -> tuple[str, Sequence[str]]:
-    """Return the address before the first part with a wildcard, and the parts from there on."""
-    if not is_pattern(pattern):
-        return pattern, ()
-    scheme, separator, rest = pattern.partition("://")
-    head, path = (f"{scheme}{separator}", rest) if separator else ("", pattern)
-    parts = path.rstrip("/").split("/")
-    first = next((number for number, part in enumerate(parts) if is_pattern(part)), 0)
-    if is_pattern(head) or (separator and first == 0):
-        raise InvalidTableAddressError(
-            f"The pattern {pattern!r} has a wildcard in its scheme, bucket or host.",
-            remedy="Write one pattern for each bucket.",
-        )
-    root = head + "/".join(parts[:first])
-    return root or ("/" if path.startswith("/") else "."), [part for part in parts[first:] if part]
+    folders: set[str] = set()
+    for option in expand_braces(pattern):
+        root, below = split_address(option)
+        if not below:
+            folders.add(root)
+            continue
+        parts = [part for part in below.split("/") if part]
+        folders.update(f"{root.rstrip('/')}/{folder}" for folder in _matches(open_tree(root), "", parts))
+    return sorted(folders)
 
 
 def _matches(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[str]:
@@ -89,8 +60,9 @@ def _matches(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[st
             if not base.startswith(("_", ".")):
                 yield from _matches(tree, name, parts)
         return
+    expression = part_pattern(part, part)
     for base, name in bases.items():
-        if not fnmatchcase(base, part) or (base[0] in "_." and part[0] != base[0]):
+        if not expression.fullmatch(base) or (base[0] in "_." and part[0] != base[0]):
             continue
         if rest:
             yield from _matches(tree, name, rest)

@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
-from deltalite.loaded_files.patterns import NamePattern
+from deltalite.requests.globs import NamePattern
 from deltalite.requests.source_paths import split_address
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.trees import FolderContent

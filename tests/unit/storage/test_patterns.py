@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.errors import InvalidTableAddressError
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.source_paths import has_pattern, split_address
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.opening import listed_tree, open_store
-from deltalite.storage.patterns import folder_before_wildcards, is_pattern, matching_folders
+from deltalite.storage.patterns import matching_folders
 
 
 @pytest.fixture
@@ -35,6 +36,8 @@ def lake(tmp_path):
         ("**", ["hr/people", "sales/items", "sales/orders"]),
         ("**/orders", ["sales/orders"]),
         ("nothing/*", []),
+        ("sales/{orders,nothing,it*}", ["sales/items", "sales/nothing", "sales/orders"]),
+        ("{hr,sales}/[!o]*", ["hr/people", "sales/items"]),
     ],
 )
 def test_wildcards_match_parts_of_addresses(lake, pattern, expected):
@@ -43,17 +46,17 @@ def test_wildcards_match_parts_of_addresses(lake, pattern, expected):
 
 def test_an_address_without_a_wildcard_is_its_only_match():
     assert matching_folders("/lake/orders", LocalTree) == ["/lake/orders"]
-    assert not is_pattern("/lake/orders")
+    assert not has_pattern("/lake/orders")
 
 
 def test_the_listing_begins_at_the_last_folder_before_the_wildcards():
-    assert folder_before_wildcards("s3://lake/a/b*/c") == "s3://lake/a"
-    assert folder_before_wildcards("/lake/*") == "/lake"
-    assert folder_before_wildcards("/*") == "/"
-    assert folder_before_wildcards("/lake/orders") == "/lake/orders"
+    assert split_address("s3://lake/a/b*/c")[0] == "s3://lake/a"
+    assert split_address("/lake/*")[0] == "/lake"
+    assert split_address("/*")[0] == "/"
+    assert split_address("/lake/orders")[0] == "/lake/orders"
     for pattern in ("s3://*/orders", "s?://lake/x"):
-        with pytest.raises(InvalidTableAddressError, match="wildcard in its scheme, bucket or host"):
-            folder_before_wildcards(pattern)
+        with pytest.raises(InvalidRequestError, match="wildcard in its scheme, bucket or host"):
+            split_address(pattern)
 
 
 def test_a_pattern_matches_on_object_stores_too():

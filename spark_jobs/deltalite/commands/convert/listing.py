@@ -1,7 +1,7 @@
 """The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
-Names that begin with `_` or `.` are hidden, as in Spark, unless they are partition folders. Empty files hold no row and
-are left out. Before a file is opened, a folder is refused if it holds one of these:
+Names that begin with `_` or `.` are hidden, as in a conversion of delta-spark, unless they are partition folders. Empty
+files hold no row and are left out. Before a file is opened, a folder is refused if it holds one of these:
 
 - another Delta table
 - the metadata of another table format

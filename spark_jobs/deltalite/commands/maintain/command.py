@@ -28,11 +28,12 @@ from deltalite.errors import TableNotFoundError
 from deltalite.inspection.lake_health import health_rows
 from deltalite.inspection.table_rows import TableRow
 from deltalite.requests import MaintainRequest
+from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous, source_store
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.locations import canonical_address, parse_location
-from deltalite.storage.patterns import folder_before_wildcards, matching_folders
+from deltalite.storage.patterns import matching_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,7 @@ def _addresses(spark: SparkSession, request: MaintainRequest) -> Sequence[str]:
     if request.pattern is None:
         addresses: Sequence[str] = request.tables
     else:
-        check_address_is_unambiguous(spark, folder_before_wildcards(request.pattern))
+        check_address_is_unambiguous(spark, split_address(request.pattern)[0])
         addresses = matching_folders(request.pattern, partial(tree_of, spark))
     by_location = {canonical_address(parse_location(address)): address for address in reversed(addresses)}
     return list(reversed(by_location.values()))

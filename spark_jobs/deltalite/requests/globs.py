@@ -1,4 +1,4 @@
-r"""Glob patterns for the names of source files, with Hadoop's syntax: `*`, `?`, `[a-c]`, `[^x]`, `{a,b}` and `\c`.
+r"""Glob patterns for names of files and folders, with Hadoop's syntax: `*`, `?`, `[a-c]`, `[^x]`, `{a,b}` and `\c`.
 
 A pattern consists of parts between `/`. `*` and `?` match no `/`. A pattern that matches a folder selects all files
 below it. The functions here do no I/O.
@@ -30,7 +30,9 @@ class NamePattern:
         Raises:
             InvalidRequestError: the pattern is malformed, or has too many alternatives.
         """
-        alternatives = [tuple(_part(part, text) for part in option.split("/") if part) for option in _expanded(text)]
+        alternatives = [
+            tuple(part_pattern(part, text) for part in option.split("/") if part) for option in expand_braces(text)
+        ]
         return cls(alternatives=tuple(alternatives))
 
     def selects(self, name: str) -> bool:
@@ -54,8 +56,12 @@ def _match(option: tuple[re.Pattern[str], ...], parts: list[str]) -> bool:
     return all(pattern.fullmatch(part) for pattern, part in zip(option, parts, strict=False))
 
 
-def _expanded(text: str) -> Iterator[str]:
-    """Yield the alternatives of a pattern without its braces."""
+def expand_braces(text: str) -> Iterator[str]:
+    """Yield the alternatives of a pattern, which have no braces.
+
+    Raises:
+        InvalidRequestError: a brace has no end, or there are too many alternatives.
+    """
     alternatives = [""]
     position = 0
     while position < len(text):
@@ -65,7 +71,7 @@ def _expanded(text: str) -> Iterator[str]:
             position += 2
         elif character == "{":
             end, options = _braces(text, position)
-            expanded = [inner for option in options for inner in _expanded(option)]
+            expanded = [inner for option in options for inner in expand_braces(option)]
             alternatives = [option + inner for option in alternatives for inner in expanded]
             position = end
         else:
@@ -103,8 +109,12 @@ def _escaped_class(body: str) -> str:
     return re.sub(r"\\?(.)", lambda c: c[0] if c[0] == "-" else re.escape(c[1]), body, flags=re.DOTALL)
 
 
-def _part(part: str, pattern: str) -> re.Pattern[str]:
-    """Return the regular expression of one part of a pattern."""
+def part_pattern(part: str, pattern: str) -> re.Pattern[str]:
+    """Return the regular expression of one part of `pattern`. The part has neither `/` nor braces.
+
+    Raises:
+        InvalidRequestError: the part is malformed.
+    """
     expression, position = "", 0
     while position < len(part):
         character = part[position]
