@@ -1,4 +1,4 @@
-"""What a job reports to the worker: its Spark application, its result, or its error.
+"""The report of a job to the worker: its Spark application, its result, or its error.
 
 `markers.py` has the lines that carry these values. Standard library only.
 """

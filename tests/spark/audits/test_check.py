@@ -140,7 +140,7 @@ def test_a_failure_names_each_audit_of_level_fail_that_did_not_pass(spark, lake,
     assert "'first' (rows on table): measured 2 of 5 rows, allowed max_share=0.1; 'second'" in caught.value.problem
     assert "version 1" in caught.value.problem
     assert "'third'" not in caught.value.problem
-    assert [record.message for record in caplog.records if "'third'" in record.message]
+    assert [message for message in caplog.messages if "'third'" in message]
 
 
 @pytest.mark.parametrize(
