@@ -20,35 +20,41 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
+    from deltalite.watch import Snapshot
 
 
 def find_finished_run(operator: DeltaCommitOperator, store: LogStore, request: CommitRequest) -> OperationResult | None:
     """Return the commit of this DAG run, or the result if the sources have nothing new. None if there is work to do.
 
+    The log is loaded once.
+
     Raises: as `watch.find_run`.
     """
-    result = None if request.identity is None else watch.find_run(store, request.identity)
+    base = watch.newest_snapshot(store)
+    if base is None:
+        return None
+    result = None if request.identity is None else watch.earlier_result(base, store.root, request.identity)
     if result is None and isinstance(request, CopyRequest):
-        return _result_without_new_files(operator, store, request)
-    return result or _result_without_news(operator, store, request)
+        return _result_without_new_files(operator, base, request)
+    return result or _result_without_news(operator, base, request)
 
 
 def _result_without_new_files(
-    operator: DeltaCommitOperator, store: LogStore, request: CopyRequest
+    operator: DeltaCommitOperator, base: Snapshot, request: CopyRequest
 ) -> OperationResult | None:
     """Return the result if all files are loaded; None otherwise, or if it is unknown."""
     from deltalite import new_files
 
     try:
         source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
-        return new_files.result_without_new_files(store, request, source_store)
+        return new_files.result_without_new_files(base, request, source_store)
     except DeltaLiteError as error:
         operator.log.info("This worker cannot tell whether there are new files, so the job decides: %s", error)
         return None
 
 
 def _result_without_news(
-    operator: DeltaCommitOperator, store: LogStore, request: CommitRequest
+    operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest
 ) -> OperationResult | None:
     """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
     sources: dict[str, Source] = dict(getattr(request, "sources", {}))
@@ -60,7 +66,7 @@ def _result_without_news(
             name: DeltaHook(source.path or "", operator.storage_conn_id).get_conn()
             for name, source in incremental_sources.items()
         }
-        return watch.result_without_news(store, request, stores)
+        return watch.result_without_news(base, request, stores)
     except DeltaLiteError as error:
         operator.log.info(
             "This worker cannot tell whether the sources have new versions, so the job decides: %s", error

@@ -55,9 +55,9 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param tables: The addresses of the tables. (templated)
-    :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?``, ``[ab]`` or ``{a,b}`` in its parts, or ``**``
-        for any number of folders. ``s3://lake/*`` are the tables in a folder. Folders that are not tables are left
-        out. (templated)
+    :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?``, ``[ab]`` or ``{a,b}`` in its parts,
+        or ``**`` for any number of folders. ``s3://lake/*`` are the tables in a folder. Folders that are not tables are
+        left out. (templated)
     :param dry_run: Only report the health of the tables: the measures, and the steps that are due. The task then
         succeeds if a table cannot be read, and reports it as failed. ``deltalite health`` does the same without Spark.
         (templated)

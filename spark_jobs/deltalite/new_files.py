@@ -6,7 +6,7 @@ only if every file is loaded. Otherwise the job decides, because it lists the fo
 
 from __future__ import annotations
 
-from deltalite.errors import TableNotFoundError, UnsupportedStorageError
+from deltalite.errors import UnsupportedStorageError
 from deltalite.loaded_files.choice import choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
 from deltalite.loaded_files.manifest import current_number, read_manifest
@@ -31,20 +31,16 @@ def source_folder(request: CopyRequest) -> str:
     return folder
 
 
-def result_without_new_files(store: LogStore, request: CopyRequest, source_store: LogStore) -> OperationResult | None:
+def result_without_new_files(base: Snapshot, request: CopyRequest, source_store: LogStore) -> OperationResult | None:
     """Return the result of a request if all its files are loaded; None if a file may be new.
 
-    `source_store` has the folder of the source as its root. The result is None too if there is no table or no file that
-    matches.
+    `base` is the newest snapshot of the table. `source_store` has the folder of the source as its root. The result is
+    None too if no file matches.
 
     Raises:
         UnsupportedStorageError: the folder has too many files to list them here.
-        DeltaLiteError: as `Snapshot.load`, and the errors of a listing.
+        DeltaLiteError: the log cannot be read, or the folder cannot be listed.
     """
-    try:
-        base = Snapshot.load(store)
-    except TableNotFoundError:
-        return None
     number = current_number(base.transactions)
     if number == NOTHING_LOADED or request.force:
         return None
@@ -57,9 +53,9 @@ def result_without_new_files(store: LogStore, request: CopyRequest, source_store
         files = list_files(folder, path_pattern, request.pattern)
     if not files.num_rows:
         return None
-    is_loaded = find_loaded(store, read_manifest(store, number), files)
+    is_loaded = find_loaded(base.store, read_manifest(base.store, number), files)
     choice = choose_files(files, is_loaded, force=False, max_files=None, max_bytes=None)
-    return result_of_choice(request, request.source.path or "", store.root, base.version, choice)
+    return result_of_choice(request, request.source.path or "", base.store.root, base.version, choice)
 
 
 class _LimitedTree:

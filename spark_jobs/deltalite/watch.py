@@ -35,7 +35,7 @@ from deltalite.results import FlowRange, OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.txn import flows
-from deltalite.txn.find_run import find_run
+from deltalite.txn.find_run import earlier_result, find_run, newest_snapshot
 from deltalite.txn.flows import FlowId, flow_name
 
 _log = logging.getLogger(__name__)
@@ -47,13 +47,16 @@ __all__ = [
     "Gap",
     "PollResult",
     "Recreated",
+    "Snapshot",
     "Step",
     "columns_at",
     "complete_for",
+    "earlier_result",
     "find_checkpoint",
     "find_run",
     "follow",
     "latest_version",
+    "newest_snapshot",
     "partition_values_of_name",
     "poll",
     "position_at",
@@ -132,19 +135,15 @@ def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | 
 
 
 def result_without_news(
-    store: LogStore, request: CommitRequest, source_stores: Mapping[str, LogStore]
+    base: Snapshot, request: CommitRequest, source_stores: Mapping[str, LogStore]
 ) -> OperationResult | None:
     """Return the result of a request if none of its incremental sources has a new version; None otherwise.
 
-    `source_stores` has the store of each incremental source, by its name. The result is None too if there is no table,
-    or if a source was recreated or lost versions.
+    `base` is the newest snapshot of the table. `source_stores` has the store of each incremental source, by its name.
+    The result is None too if a source was recreated or lost versions.
 
     Raises: as `Snapshot.load`.
     """
-    try:
-        base = Snapshot.load(store)
-    except TableNotFoundError:
-        return None
     sources: Mapping[str, Source] = getattr(request, "sources", {})
     ranges: dict[str, FlowRange] = {}
     for name, source_store in source_stores.items():
@@ -159,7 +158,7 @@ def result_without_news(
             after_version=source.version,
             to_version=source.version,
         )
-    return flows.result_without_news(request, store.root, base.version, ranges)
+    return flows.result_without_news(request, base.store.root, base.version, ranges)
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

@@ -339,8 +339,16 @@ def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
 
     Raises: as `earlier_result`.
     """
+    snapshot = newest_snapshot(store)
+    return None if snapshot is None else earlier_result(snapshot, store.root, identity)
+
+
+def newest_snapshot(store: LogStore) -> Snapshot | None:
+    """Return the newest snapshot, or None if there is no table.
+
+    Raises: as `Snapshot.load`.
+    """
     try:
-        snapshot = Snapshot.load(store)
+        return Snapshot.load(store)
     except TableNotFoundError:
         return None
-    return earlier_result(snapshot, store.root, identity)
