@@ -27,13 +27,12 @@ def small_lake(tmp_path, monkeypatch):
 
 @pytest.mark.campaign
 def test_the_tables_of_the_lake_that_need_it_are_maintained_by_one_task(airflow_db, small_lake):
-    dag = example("lake_maintenance")
-    report = run(dag, FIRST_DAY, conf={"dry_run": True})
+    report = run(example("lake_maintenance"), FIRST_DAY, conf={"dry_run": True})
     assert report.state == "success"
     assert [row["status"] for row in report.return_values["maintain"]["tables"]] == ["due", "due", "healthy"]
     assert not (small_lake / "orders" / "_delta_log" / f"{FILES:020}.json").exists()
 
-    maintenance = run(dag, SECOND_DAY)
+    maintenance = run(example("lake_maintenance"), SECOND_DAY)  # loaded anew: `dag.test` stores the conf in the DAG
     assert maintenance.state == "success"
     result = maintenance.return_values["maintain"]
     assert [(row["table"], row["status"]) for row in result["tables"]] == [
