@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Creates .venv-reference: delta-spark, the reference implementation, and the version of Spark that it supports. Tests use it
-# to read the tables of this project. If Maven or a download is not available, the script prints the reason and succeeds. The
+# to read the tables of this project. Spark's reader of Avro files is there too, in the folder `avro`. If Maven or a download is not available, the script prints the reason and succeeds. The
 # tests are then skipped, or fail if DELTALITE_REQUIRE_ALL=1 is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,4 +23,7 @@ rm -rf "$TARGET"
 mvn --quiet --batch-mode --file scripts/reference/pom.xml dependency:copy-dependencies \
     -DincludeGroupIds=io.delta,io.unitycatalog "-DoutputDirectory=$PWD/$TARGET/jars" </dev/null ||
     skip "Maven could not download the jars of delta-spark"
+mvn --quiet --batch-mode --file scripts/reference/pom.xml --activate-profiles avro dependency:copy-dependencies \
+    -DincludeArtifactIds=spark-avro_2.13 "-DoutputDirectory=$PWD/$TARGET/avro" </dev/null ||
+    skip "Maven could not download Spark's reader of Avro files"
 echo "$stamp" >"$TARGET/.done"
