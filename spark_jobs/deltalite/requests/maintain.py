@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Fault, OnRerun, convert_to_enum
+from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.vacuum import VacuumMode
 
 MAX_PARALLELISM = 64
@@ -123,11 +123,11 @@ class MaintainRequest(CommitRequest):
         if not any(self.thresholds.allows(step) for step in Step):
             yield "optimize, checkpoint and vacuum are all False.", "Set at least one of them to True."
         yield from self._faults_of_numbers()
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                f"on_rerun='replace' applies only to an append, but the operation is '{self.kind}'.",
-                "Use on_rerun='write' to maintain the tables again, or 'skip'.",
-            )
+        yield from faults_of_rerun_replace(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to maintain the tables again, or 'skip'.",
+        )
 
     def _faults_of_numbers(self) -> Iterator[Fault]:
         ranges = {
