@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltalite.errors import CorruptLogError, UnsupportedFeatureError
-from deltalite.loaded_files.segment import Segment
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.loaded_files.segment import Segment, unreadable_record
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, NOTHING_LOADED, SetTransaction
 from deltalite.protocol.file_names import LOADED_FILES_DIR
 
@@ -67,7 +67,7 @@ def read_manifest(store: LogStore, number: int) -> Manifest:
         return Manifest()
     data = store.read(manifest_name(number))
     if data is None:
-        raise _unreadable(store, number, "it is missing")
+        raise unreadable_record(store, manifest_name(number), "it is missing")
     try:
         body = json.loads(data)
         if body["format"] != _FORMAT:
@@ -78,7 +78,7 @@ def read_manifest(store: LogStore, number: int) -> Manifest:
             )
         return Manifest(number=number, segments=tuple(_segment(values) for values in body["segments"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _unreadable(store, number, f"it is malformed ({error})") from error
+        raise unreadable_record(store, manifest_name(number), f"it is malformed ({error})") from error
 
 
 def put_manifest(store: LogStore, segments: tuple[Segment, ...], *, after: int) -> Manifest:
@@ -115,12 +115,4 @@ def _segment(values: Mapping[str, Any]) -> Segment:
         size_bytes=int(values["sizeBytes"]),
         min_modified_ms=int(values["minModified"]),
         max_modified_ms=int(values["maxModified"]),
-    )
-
-
-def _unreadable(store: LogStore, number: int, problem: str) -> CorruptLogError:
-    return CorruptLogError(
-        f"Could not read {manifest_name(number)} of {store.root}, which lists the loaded files: {problem}.",
-        remedy="Restore the file from a backup, or restore the table to a version before the load. Without the file, "
-        "files would be loaded twice.",
     )

@@ -100,7 +100,7 @@ def find_in_segment(store: LogStore, segment: Segment, candidates: FileKeys) -> 
                     table = file.read_row_group(number, columns=list(_KEY_COLUMNS), use_threads=False)
                     is_loaded[rows] = matches(selected(candidates, rows), _keys_of(table))
     except (FileNotFoundError, pa.ArrowException) as error:
-        raise _unreadable(store, segment.name, error) from error
+        raise unreadable_record(store, segment.name, error) from error
     return is_loaded
 
 
@@ -115,12 +115,21 @@ def read_segment(store: LogStore, name: str) -> pa.Table:
         with store.open(name) as handle:
             return pq.read_table(handle, columns=LOADED.names).cast(LOADED)
     except (FileNotFoundError, pa.ArrowException) as error:
-        raise _unreadable(store, name, error) from error
+        raise unreadable_record(store, name, error) from error
 
 
 def is_segment(name: str) -> bool:
     """Whether a name in the folder of the record is the name of a segment."""
     return name.startswith(f"{LOADED_FILES_DIR}/{_SEGMENT_PREFIX}") and name.endswith(".parquet")
+
+
+def unreadable_record(store: LogStore, name: str, problem: object) -> CorruptLogError:
+    """Return the error for a segment or a manifest that cannot be read because of `problem`."""
+    return CorruptLogError(
+        f"Could not read {name} of {store.root}, which lists loaded files: {problem}.",
+        remedy="Restore the file from a backup, or restore the table to a version before the load. Without the file, "
+        "files would be loaded twice.",
+    )
 
 
 def _row_groups_to_read(
@@ -151,11 +160,3 @@ def _bounds(metadata: pq.FileMetaData, group: int, column: int, name: str) -> tu
 def _keys_of(table: pa.Table) -> FileKeys:
     high, low, etag = (table[name].to_numpy() for name in _KEY_COLUMNS)
     return FileKeys(high=high, low=low, modified_ms=high, etag=etag)  # the key contains the time
-
-
-def _unreadable(store: LogStore, name: str, error: Exception) -> CorruptLogError:
-    return CorruptLogError(
-        f"Could not read {name} of {store.root}, which lists loaded files: {error}.",
-        remedy="Restore the file from a backup, or restore the table to a version before the load. Without the file, "
-        "files would be loaded twice.",
-    )
