@@ -227,7 +227,7 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
 def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
     """Delete the manifests of loaded files that no version needs. If this fails, log a warning."""
     try:
-        deleted = delete_unneeded_records(Snapshot.load(store), now_ms=time_ms)
+        deleted = delete_unneeded_records(store, now_ms=time_ms)
     except DeltaLiteError as error:
         _log.warning("Could not delete unneeded records of loaded files of %s: %s", store.root, error)
         return

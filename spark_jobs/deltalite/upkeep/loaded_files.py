@@ -22,25 +22,30 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, NOTHING_LOADED, SetTransaction
 from deltalite.protocol.file_names import LOADED_FILES_DIR
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import StoredFile
+from deltalite.storage.log_store import LogStore, StoredFile
 
 _APP_ID_BYTES = LOADED_FILES_APP_ID.encode()
 
 
-def delete_unneeded_records(snapshot: Snapshot, *, now_ms: int) -> int:
+def delete_unneeded_records(store: LogStore, *, now_ms: int) -> int:
     """Delete the manifests and segments that no readable version needs, and return their number.
 
+    If the table has no record of loaded files, read nothing but the listing of its folder.
+
     Args:
-        snapshot: the newest version of the table.
+        store: the store of the table.
         now_ms: the current time, milliseconds UTC.
 
     Raises:
+        TableNotFoundError: there is no table any more.
         CorruptLogError: the log or a needed manifest cannot be read. Nothing was deleted.
         StorageError, StoragePermissionError: the storage does not answer, or a file cannot be deleted.
     """
-    store = snapshot.store
-    cutoff_ms = now_ms - _retention_ms(snapshot.configuration)
     record_files = list(store.list_from(f"{LOADED_FILES_DIR}/"))
+    if not record_files:
+        return 0
+    snapshot = Snapshot.load(store)
+    cutoff_ms = now_ms - _retention_ms(snapshot.configuration)
     old_files = [file for file in record_files if file.modified_ms < cutoff_ms]
     if not old_files:
         return 0
