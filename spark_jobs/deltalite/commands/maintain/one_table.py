@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.checkpoint import checkpoint
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.maintain.budget import Deadline
-from deltalite.commands.maintain.step_identity import identity_of_step
+from deltalite.commands.maintain.step_identity import EARLIER_ATTEMPT, identity_of_step
 from deltalite.commands.optimize import optimize
 from deltalite.commands.vacuum import vacuum
 from deltalite.errors import VersionNotFoundError
@@ -93,7 +93,7 @@ def _run(session: SparkSession, request: MaintainRequest, table: str, step: Step
     elif step.step is Step.CHECKPOINT:
         outcome, reason = Outcome.NOT_NEEDED, f"version {result.version} has a checkpoint"
     else:
-        outcome, reason = Outcome.DONE_EARLIER, "an earlier attempt of this task committed it"
+        outcome, reason = Outcome.DONE_EARLIER, EARLIER_ATTEMPT
     return replace(step, outcome=outcome, reason=reason, version=result.version)
 
 

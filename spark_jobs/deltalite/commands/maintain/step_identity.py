@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltalite.commands.common.committing import find_earlier_result
 from deltalite.inspection.table_rows import Outcome, StepOutcome, TableRow
-from deltalite.requests import MaintainRequest, OptimizeRequest, RunIdentity, Step
+from deltalite.requests import MaintainRequest, RunIdentity, Step
 from deltalite.snapshot import Snapshot
+from deltalite.txn.find_run import earlier_result
 
+EARLIER_ATTEMPT = "an earlier attempt of this task committed it"
+"""The reason of a step that an earlier attempt of the run has committed."""
 _STEPS_WITH_COMMIT = (Step.OPTIMIZE, Step.VACUUM)
 
 
 def identity_of_step(identity: RunIdentity | None, step: Step) -> RunIdentity | None:
     """Return the identity under which the step commits; None for a run without an identity."""
-    if identity is None:
-        return None
-    app_id = f"{identity.app_id}/{step}"
-    return replace(identity, app_id=app_id, request_digest=None, parameter_digests={}, sibling_ids=None)
+    return None if identity is None else _step_identity(identity, step)
 
 
 def with_earlier_steps(request: MaintainRequest, snapshot: Snapshot, row: TableRow) -> TableRow:
     """Return the row with the outcome of each step that an earlier attempt of the run has committed.
 
-    Raises: as `find_earlier_result`.
+    Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
     """
     if request.identity is None:
         return row
+    snapshot.check_log()
     for step in _STEPS_WITH_COMMIT:
-        step_request = OptimizeRequest(table=snapshot.store.root, identity=identity_of_step(request.identity, step))
-        result = find_earlier_result(step_request, snapshot)
+        result = earlier_result(snapshot, snapshot.store.root, _step_identity(request.identity, step))
         if result is not None:
-            reason = "an earlier attempt of this task committed it"
-            row = row.with_step(
-                StepOutcome(step=step, outcome=Outcome.DONE_EARLIER, reason=reason, version=result.version)
-            )
+            version, outcome = result.version, Outcome.DONE_EARLIER
+            row = row.with_step(StepOutcome(step=step, outcome=outcome, reason=EARLIER_ATTEMPT, version=version))
     return row
+
+
+def _step_identity(identity: RunIdentity, step: Step) -> RunIdentity:
+    app_id = f"{identity.app_id}/{step}"
+    return replace(identity, app_id=app_id, request_digest=None, parameter_digests={}, sibling_ids=None)
