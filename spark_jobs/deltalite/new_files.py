@@ -55,7 +55,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
         return None
     is_loaded = find_loaded(base.store, read_manifest(base.store, number), files)
     choice = choose_files(files, is_loaded, force=False, max_files=None, max_bytes=None)
-    return result_of_choice(request, request.source.path or "", base.store.root, base.version, choice)
+    return result_of_choice(request, base.store.root, base.version, choice)
 
 
 class _LimitedTree:

@@ -188,7 +188,10 @@ class CommitRequest(Request):
 
     @property
     def operation(self) -> str:
-        """The name of the operation in the table's history."""
+        """The name of the operation in the result of a run that commits nothing.
+
+        For a request with sources, the table's history has the same name.
+        """
         return self.kind.upper()
 
     def faults(self) -> Iterator[Fault]:

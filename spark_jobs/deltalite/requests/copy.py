@@ -64,6 +64,11 @@ class CopyRequest(CommitRequest):
     audits: tuple[Audit, ...] = ()
 
     @property
+    def operation(self) -> str:
+        """The name of the operation in the table's history, as in Databricks."""
+        return "COPY INTO"
+
+    @property
     def sources(self) -> Mapping[str, Source]:
         """The source by the name of its view."""
         return {"source": self.source}

@@ -14,34 +14,30 @@ from deltalite.loaded_files.choice import FileChoice
 from deltalite.loaded_files.manifest import current_number
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
-from deltalite.requests import CommitRequest
+from deltalite.requests import CopyRequest
 from deltalite.results import OperationResult
-
-COPY_OPERATION = "COPY INTO"
-"""The operation of a load in the table's history."""
 
 
 def result_without_new_files(
-    request: CommitRequest, path: str, table: str, version: int | None, choice: FileChoice
+    request: CopyRequest, table: str, version: int | None, choice: FileChoice
 ) -> OperationResult | None:
     """Return the result of a run that commits nothing, because no file is new; None if the run loads a file.
 
     Args:
         request: the request of the load.
-        path: the path of the source, for the reason.
         table: the address of the table.
         version: the version of the table that the run has read, None without a table.
         choice: the files that the run loads.
     """
     if choice.files.num_rows:
         return None
-    identity, count = request.identity, choice.listed_count
+    identity, path, count = request.identity, request.source.path or "", choice.listed_count
     reason = (
         f"All {count} files in {path} that match are loaded." if count else f"No file in {path} matches the request."
     )
     return OperationResult(
         table=table,
-        operation=COPY_OPERATION,
+        operation=request.operation,
         version=version,
         read_version=version,
         committed=False,

@@ -29,7 +29,6 @@ from deltalite.requests.source import fields_with_sources
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.loaded_files import COPY_OPERATION
 from deltalite.txn.proposal import Operation
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
     return write(
         spark,
         write_request,
-        describe=partial(_operation, write_request),
+        describe=partial(_operation, request, write_request),
         plan=lambda _spark, _request, base: plan_load(request, store, source(), base),
     )
 
@@ -85,11 +84,11 @@ def _write_request(request: CopyRequest) -> WriteRequest:
     )
 
 
-def _operation(request: WriteRequest, rows: UncommittedRows) -> Operation:
-    metrics = write_metrics(request, rows.files, PublishedFiles.none(), None, change_files=0)
-    operation = write_operation(request, rows.target.partition_columns, metrics, {})
+def _operation(request: CopyRequest, write_request: WriteRequest, rows: UncommittedRows) -> Operation:
+    metrics = write_metrics(write_request, rows.files, PublishedFiles.none(), None, change_files=0)
+    operation = write_operation(write_request, rows.target.partition_columns, metrics, {})
     return Operation(
-        name=COPY_OPERATION,
+        name=request.operation,
         parameters=operation.parameters,
         metrics=operation.metrics,
         user_metadata=operation.user_metadata,
@@ -115,7 +114,7 @@ def _validate(
     version, identity = None if base is None else base.version, request.identity
     return OperationResult(
         table=store.root,
-        operation=COPY_OPERATION,
+        operation=request.operation,
         version=version,
         read_version=version,
         committed=False,
