@@ -5,15 +5,16 @@ The worker reads none of the logs: the job checks in the log of each table what 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from airflow_provider_deltalite.operators._table_log import TableLog
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, result_without_commit
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.outcome import JobReport
     from deltalite.errors import DeltaLiteError
+    from deltalite.requests import MaintainRequest
     from deltalite.storage.log_store import LogStore
 
 
@@ -35,17 +36,8 @@ class LakeLog(TableLog):
         self._operator.log.warning(
             "The job succeeded, but its report did not reach this worker. The result has no rows."
         )
-        return OperationResult(
-            table=self._request.table,
-            operation="MAINTAIN",
-            version=None,
-            read_version=None,
-            committed=False,
-            skipped=False,
-            app_id=None,
-            txn_version=None,
-            timestamp=None,
-        )
+        request = cast("MaintainRequest", self._request)
+        return result_without_commit(request.operation, request.table, None)
 
     def failed_table(self, error: DeltaLiteError | None) -> FailedTable | None:  # noqa: ARG002  the base class has it
         """Return None: the message of the failure names the failed tables."""

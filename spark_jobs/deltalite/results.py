@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,17 +179,62 @@ class OperationResult:
         )
 
 
+class Run(Protocol):
+    """The run identity of a request, as far as a result names it."""
+
+    @property
+    def app_id(self) -> str:
+        """The app id of the run."""
+
+    @property
+    def txn_version(self) -> int:
+        """The transaction version of the run."""
+
+
+def result_without_commit(
+    operation: str,
+    table: str,
+    version: int | None,
+    *,
+    run: Run | None = None,
+    skipped: bool = False,
+    metrics: Mapping[str, int] | None = None,
+) -> OperationResult:
+    """Return the result of a task that commits nothing.
+
+    Args:
+        operation: the name of the operation.
+        table: the address of the table.
+        version: the version of the table that the task has read; None if it has read none.
+        run: the run identity of the request; None for a task that never commits.
+        skipped: whether the task had nothing to do.
+        metrics: the metrics of the operation.
+    """
+    return OperationResult(
+        table=table,
+        operation=operation,
+        version=version,
+        read_version=version,
+        committed=False,
+        skipped=skipped,
+        app_id=None if run is None else run.app_id,
+        txn_version=None if run is None else run.txn_version,
+        timestamp=None,
+        metrics=metrics or {},
+    )
+
+
 def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
     """Return the result of a checkpoint task. A checkpoint commits nothing, so the result names no run.
 
     `existed` is True if the version already had a checkpoint; the result is then `skipped`.
     """
-    return _result_without_commit("CHECKPOINT", table, version, skipped=existed, metrics=metrics)
+    return result_without_commit("CHECKPOINT", table, version, skipped=existed, metrics=metrics)
 
 
 def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
     """Return the result of a manifest generation. A generation commits nothing, so the result names no run."""
-    return _result_without_commit("GENERATE", table, version, skipped=False, metrics=metrics)
+    return result_without_commit("GENERATE", table, version, metrics=metrics)
 
 
 def check_result(table: str, version: int | None, audits: tuple[AuditResult, ...] | None) -> OperationResult:
@@ -198,30 +243,13 @@ def check_result(table: str, version: int | None, audits: tuple[AuditResult, ...
     `audits` is None if the results of the audits are unknown.
     """
     metrics = {} if audits is None else {"numAudits": len(audits), "numAuditsNotPassed": count_not_passed(audits)}
-    result = _result_without_commit("CHECK", table, version, skipped=False, metrics=metrics)
+    result = result_without_commit("CHECK", table, version, metrics=metrics)
     return replace(result, audits=audits)
 
 
 def count_not_passed(audits: Iterable[AuditResult]) -> int:
     """Return the number of audits that did not pass."""
     return sum(not audit.passed for audit in audits)
-
-
-def _result_without_commit(
-    operation: str, table: str, version: int | None, *, skipped: bool, metrics: Mapping[str, int]
-) -> OperationResult:
-    return OperationResult(
-        table=table,
-        operation=operation,
-        version=version,
-        read_version=version,
-        committed=False,
-        skipped=skipped,
-        app_id=None,
-        txn_version=None,
-        timestamp=None,
-        metrics=metrics,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,6 +193,7 @@ def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_subm
     result = operator().execute(context)
     assert (result["operation"], "tables" in result) == ("MAINTAIN", False)
     assert "its report did not reach this worker" in capsys.readouterr().out
+    assert operator(dry_run=True).execute(context)["operation"] == "MAINTAIN DRY RUN"
     spark_submit.set_script("sys.exit(1)")
     with pytest.raises(AirflowException):
         operator().execute(context)

@@ -103,6 +103,11 @@ class MaintainRequest(CommitRequest):
         CommitRequest.__post_init__(self)
 
     @property
+    def operation(self) -> str:
+        """The name of the operation in the result."""
+        return "MAINTAIN DRY RUN" if self.dry_run else "MAINTAIN"
+
+    @property
     def thresholds(self) -> Thresholds:
         """The thresholds of the request."""
         return Thresholds(**{field.name: getattr(self, field.name) for field in fields(Thresholds)})

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import NOTHING_LOADED, SOURCE_OFFSET_PREFIX, SetTransaction
 from deltalite.requests import BY_ADDRESS, CommitRequest, Source
-from deltalite.results import FlowRange, OperationResult
+from deltalite.results import FlowRange, OperationResult, result_without_commit
 from deltalite.storage.locations import canonical_address, parse_location
 
 FLOWS = "flows"
@@ -72,18 +72,9 @@ def result_without_news(
         version: the version of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
-    identity = request.identity
     offsets = ", ".join(f"'{empty.flow}' has loaded version {empty.to_version}" for empty in ranges.values())
-    return OperationResult(
-        table=table,
-        operation=request.operation,
-        version=version,
-        read_version=version,
-        committed=False,
-        skipped=True,
-        app_id=None if identity is None else identity.app_id,
-        txn_version=None if identity is None else identity.txn_version,
-        timestamp=None,
+    return replace(
+        result_without_commit(request.operation, table, version, run=request.identity, skipped=True),
         source_versions={name: empty.to_version for name, empty in ranges.items()},
         flows=dict(ranges),
         skip_reason=f"The incremental sources have no new version: the flow {offsets}.",

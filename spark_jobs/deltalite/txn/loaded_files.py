@@ -8,6 +8,7 @@ Protocol: Transaction Identifiers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from deltalite.errors import InvalidRequestError
 from deltalite.loaded_files.choice import FileChoice
@@ -15,7 +16,7 @@ from deltalite.loaded_files.manifest import current_number
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.requests import CopyRequest
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, result_without_commit
 
 
 def result_without_new_files(
@@ -31,23 +32,14 @@ def result_without_new_files(
     """
     if choice.files.num_rows:
         return None
-    identity, path, count = request.identity, request.source.path or "", choice.listed_count
+    path, count = request.source.path or "", choice.listed_count
     reason = (
         f"All {count} files in {path} that match are loaded." if count else f"No file in {path} matches the request."
     )
-    return OperationResult(
-        table=table,
-        operation=request.operation,
-        version=version,
-        read_version=version,
-        committed=False,
-        skipped=True,
-        app_id=None if identity is None else identity.app_id,
-        txn_version=None if identity is None else identity.txn_version,
-        timestamp=None,
-        metrics=choice.metrics,
-        skip_reason=reason,
+    result = result_without_commit(
+        request.operation, table, version, run=request.identity, skipped=True, metrics=choice.metrics
     )
+    return replace(result, skip_reason=reason)
 
 
 def check_keeps_loaded_files(configuration: Mapping[str, str], *, table: str) -> None:

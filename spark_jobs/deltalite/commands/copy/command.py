@@ -26,7 +26,7 @@ from deltalite.commands.write.command import check_rows, write
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.requests import CopyRequest, WriteMode, WriteRequest
 from deltalite.requests.source import fields_with_sources
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, result_without_commit
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation
@@ -111,16 +111,6 @@ def _validate(
         return result
     valid_rows = check_rows(spark, write_request, store, base, load, row_count)
     _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.choice.files.num_rows)
-    version, identity = None if base is None else base.version, request.identity
-    return OperationResult(
-        table=store.root,
-        operation=request.operation,
-        version=version,
-        read_version=version,
-        committed=False,
-        skipped=False,
-        app_id=None if identity is None else identity.app_id,
-        txn_version=None if identity is None else identity.txn_version,
-        timestamp=None,
-        metrics={**load.metrics, "numValidRows": valid_rows},
-    )
+    version = None if base is None else base.version
+    metrics = {**load.metrics, "numValidRows": valid_rows}
+    return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

@@ -11,7 +11,6 @@ from deltalite.inspection.table_rows import Outcome, Status, TableRow, by_import
 from deltalite.requests import MaintainRequest, Step
 from deltalite.results import OperationResult
 
-OPERATION, DRY_RUN = "MAINTAIN", "MAINTAIN DRY RUN"
 MAX_ROWS = 300
 """The number of rows in a result, which Airflow stores in its database."""
 _MAX_NAMED_TABLES = 10
@@ -40,7 +39,7 @@ def result_of(request: MaintainRequest, rows: Sequence[TableRow]) -> OperationRe
     identity = request.identity
     return OperationResult(
         table=request.table,
-        operation=DRY_RUN if request.dry_run else OPERATION,
+        operation=request.operation,
         version=None,
         read_version=None,
         committed=any(step.step is not Step.CHECKPOINT for step in steps),
