@@ -2,7 +2,7 @@
 
 Each entry is a commit's provenance with Spark's names, plus `version` and `timestamp`. `timestamp` replaces the
 writer's timestamp by the commit time: time travel to this time returns the version. A commit without provenance is an
-entry too. Each commit is read only up to its provenance, which comes first. Protocol: Commit Provenance Information.
+entry too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from deltalite.errors import VersionGapError
-from deltalite.log.commit_times import InCommitTimes, commit_times, in_commit_timestamp
-from deltalite.log.replay import read_commit_info
+from deltalite.log.commit_infos import commit_infos
+from deltalite.log.commit_times import InCommitTimes
 from deltalite.storage.log_store import LogStore
 
 
@@ -28,13 +27,6 @@ def read_history(
     Raises:
         CorruptLogError: a commit lacks its required in-commit timestamp, or a line before its provenance is malformed.
     """
-    for time, commit in reversed(commit_times(store)):
-        if time.version > up_to_version:
-            continue
-        try:
-            info = read_commit_info(store, commit) or {}
-        except VersionGapError:  # log cleanup deleted the commit, and all older ones before it
-            return
-        has_in_commit = in_commit is not None and in_commit.covers(time.version)
-        timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit else time.timestamp_ms
-        yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)}
+    for commit in commit_infos(store, up_to_version=up_to_version, in_commit=in_commit):
+        timestamp = datetime.fromtimestamp(commit.timestamp_ms / 1000, tz=UTC)
+        yield {**commit.info, "version": commit.version, "timestamp": timestamp}

@@ -102,7 +102,7 @@ def test_the_search_for_running_vacuums_ends_at_a_deleted_commit(store, is_start
     commit_operation(store, 4, "STREAMING UPDATE")
     base, deleted_commit = load(store), commit_name(3 if is_start_cleaned_up else 2)
     store.before = lambda operation, name: store.files.pop(deleted_commit, None) if operation == "read" else None
-    versions = [entry["version"] for entry in running_vacuum._running_vacuums(base, now_ms())]
+    versions = [commit.version for commit in running_vacuum._running_vacuums(base, now_ms())]
     assert versions == ([] if is_start_cleaned_up else [3])
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from deltalite.inspection.health import read_health
-from deltalite.inspection.last_vacuum import find_last_vacuum
+from deltalite.inspection.last_vacuum import LastVacuum, find_last_vacuum
 from deltalite.protocol.actions import CommitInfo, DomainMetadata, Protocol
 from deltalite.protocol.clustering import clustering_domain
 from deltalite.protocol.file_names import LAST_VACUUM
@@ -110,6 +110,16 @@ def test_the_last_vacuum_is_a_completed_one_of_any_engine():
     vacuum = find_last_vacuum(Snapshot.load(store))
     assert vacuum is not None and vacuum.version == 1
     assert health(store).commits_since_vacuum == 2
+
+
+def test_the_time_of_a_vacuum_is_its_in_commit_timestamp():
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+    store = table(add("a"), protocol=protocol, configuration={"delta.enableInCommitTimestamps": "true"})
+    put_raw(store, 1, [CommitInfo(values={"operation": "WRITE"})])
+    values = info("VACUUM END", status="COMPLETED").values
+    put_raw(store, 2, [CommitInfo(values={**values, "inCommitTimestamp": NOON_MS - DAY_MS})])
+    assert find_last_vacuum(Snapshot.load(store)) == LastVacuum(time_ms=NOON_MS - DAY_MS, version=2)
+    assert health(store).days_since_vacuum == 2.0
 
 
 def test_without_a_vacuum_in_the_newest_commits_the_file_of_the_last_vacuum_has_its_time():

@@ -15,24 +15,21 @@ delta-spark: DeltaOperations.VacuumStart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.errors import ConcurrentWriteException, VersionGapError
-from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
+from deltalite.errors import ConcurrentWriteException
+from deltalite.log.commit_infos import TimedCommitInfo, newest_commit_infos
+from deltalite.log.commit_times import in_commit_times
 from deltalite.log.file_table import key_column, without_rows
-from deltalite.log.replay import read_commit_info
 from deltalite.protocol.properties import DAY_MS, HOUR_MS
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 
 # Most tables get fewer commits in a day, even from a stream. Reading so many commits takes a minute or two.
 _MAX_COMMITS = 20_000
-_READER_THREADS, _COMMITS_PER_BATCH = 8, 64
 # The largest expected difference between the clock of a vacuum and the times in the log.
 _MAX_CLOCK_DIFFERENCE_MS = HOUR_MS
 _DELTA_RS = "delta-rs"
@@ -50,25 +47,25 @@ def refuse_during_vacuum(base: Snapshot, restored: pa.Table, *, now_ms: int) -> 
     protected_since_ms = [time_ms for time_ms in map(_protected_since_ms, vacuums) if time_ms is not None]
     unprotected = restored
     if len(protected_since_ms) == len(vacuums):
-        knows_vectors = not any(str(vacuum.get("engineInfo")).startswith(_DELTA_RS) for vacuum in vacuums)
+        knows_vectors = not any(str(vacuum.info.get("engineInfo")).startswith(_DELTA_RS) for vacuum in vacuums)
         is_protected = _removed_since(base, restored, max(protected_since_ms), knows_vectors=knows_vectors)
         unprotected = without_rows(restored, is_protected)
     if unprotected.num_rows:
         raise ConcurrentWriteException(
-            f"Cannot restore {base.store.root} now: a vacuum began in version {vacuums[-1]['version']} and has not "
+            f"Cannot restore {base.store.root} now: a vacuum began in version {vacuums[-1].version} and has not "
             f"ended. It may delete {unprotected.num_rows} of the files to restore, such as {unprotected['path'][0]}.",
             remedy="Run the task again when the vacuum has ended, or 24 hours after its start if it was killed.",
         )
 
 
-def _running_vacuums(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the VACUUM START entries that may have no end, newest first, with `version` and `timestamp_ms`."""
-    unmatched_ends, starts = 0, list[Mapping[str, Any]]()
-    for commit_info in _commits_since(base, now_ms - DAY_MS):
-        unmatched_ends += commit_info.get("operation") == VACUUM_END
-        if commit_info.get("operation") != VACUUM_START:
+def _running_vacuums(base: Snapshot, now_ms: int) -> Iterator[TimedCommitInfo]:
+    """Yield the VACUUM START commits that may have no end, newest first."""
+    unmatched_ends, starts = 0, list[TimedCommitInfo]()
+    for commit in _commits_since(base, now_ms - DAY_MS):
+        unmatched_ends += commit.info.get("operation") == VACUUM_END
+        if commit.info.get("operation") != VACUUM_START:
             continue
-        starts.append(commit_info)
+        starts.append(commit)
         if unmatched_ends:
             unmatched_ends -= 1
         else:
@@ -76,49 +73,29 @@ def _running_vacuums(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]
             starts.clear()
 
 
-def _commits_since(base: Snapshot, since_ms: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the `commitInfo` of the commits since a time, newest first.
+def _commits_since(base: Snapshot, since_ms: int) -> Iterator[TimedCommitInfo]:
+    """Yield the commits since a time, newest first.
 
     Stop earlier if the log no longer has a commit, or after `_MAX_COMMITS` commits.
     """
-    store, in_commit = base.store, in_commit_times(base.protocol, base.metadata)
-    commits = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
-    newest_first = commits[: -_MAX_COMMITS - 1 : -1]
-    with ThreadPoolExecutor(max_workers=_READER_THREADS, thread_name_prefix="commits") as pool:
-        for start in range(0, len(newest_first), _COMMITS_PER_BATCH):
-            batch = newest_first[start : start + _COMMITS_PER_BATCH]
-            commit_infos = pool.map(lambda timed_commit: _commit_info(store, timed_commit[1]), batch)
-            for (time, commit), info in zip(batch, commit_infos, strict=True):
-                if info is None:  # log cleanup deletes the oldest commits first, so no older commit exists
-                    return
-                has_in_commit_time = in_commit is not None and in_commit.covers(time.version)
-                timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit_time else time.timestamp_ms
-                if timestamp_ms < since_ms:
-                    return
-                yield {**info, "version": time.version, "timestamp_ms": timestamp_ms}
+    in_commit = in_commit_times(base.protocol, base.metadata)
+    commits = newest_commit_infos(base.store, up_to_version=base.version, in_commit=in_commit, max_commits=_MAX_COMMITS)
+    return takewhile(lambda commit: commit.timestamp_ms >= since_ms, commits)
 
 
-def _commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] | None:
-    """Return the `commitInfo` of a commit, or None if log cleanup has deleted the commit."""
-    try:
-        return read_commit_info(store, commit) or {}
-    except VersionGapError:
-        return None
-
-
-def _protected_since_ms(start: Mapping[str, Any]) -> int | None:
+def _protected_since_ms(start: TimedCommitInfo) -> int | None:
     """Return the time since which a vacuum keeps removed files, or None if its VACUUM START has no retention.
 
     A retention longer than the table's is ignored, because some writers do not honour it.
     """
-    parameters = start.get("operationParameters")
+    parameters = start.info.get("operationParameters")
     if not isinstance(parameters, Mapping):
         return None
     default_ms = _milliseconds(parameters.get("defaultRetentionMillis"))
     specified_ms = _milliseconds(parameters.get("specifiedRetentionMillis", default_ms))
     if default_ms is None or specified_ms is None:
         return None
-    return int(start["timestamp_ms"]) - min(default_ms, specified_ms) + _MAX_CLOCK_DIFFERENCE_MS
+    return start.timestamp_ms - min(default_ms, specified_ms) + _MAX_CLOCK_DIFFERENCE_MS
 
 
 def _milliseconds(value: object) -> int | None:

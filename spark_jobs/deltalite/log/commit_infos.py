@@ -1,0 +1,93 @@
+"""The provenance of commits with their times, newest first.
+
+Each commit is read only up to its provenance, which comes first. The iteration ends at a commit that log cleanup has
+deleted, because log cleanup deletes the oldest commits first. Protocol: Commit Provenance Information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from deltalite.errors import VersionGapError
+from deltalite.log.commit_times import CommitTime, InCommitTimes, commit_times, in_commit_timestamp
+from deltalite.log.replay import read_commit_info
+from deltalite.storage.log_store import LogStore, StoredFile
+
+_THREADS, _COMMITS_PER_BATCH = 8, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCommitInfo:
+    """The provenance of a commit, empty if it has none. `file_time_ms` is the time of the commit's file."""
+
+    version: int
+    info: Mapping[str, Any]
+    file_name: str
+    file_time_ms: int
+    in_commit: InCommitTimes | None
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The commit time in milliseconds UTC: the in-commit timestamp if the table has one for the version.
+
+        Raises:
+            CorruptLogError: the commit lacks its required in-commit timestamp.
+        """
+        if self.in_commit is not None and self.in_commit.covers(self.version):
+            return in_commit_timestamp(self.info, self.file_name)
+        return self.file_time_ms
+
+
+def commit_infos(store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None) -> Iterator[TimedCommitInfo]:
+    """Yield the provenance of the commits from `up_to_version` (inclusive) back to the oldest one, one read at a time.
+
+    `in_commit` is the result of `in_commit_times` for the snapshot's protocol and metadata.
+
+    Raises:
+        CorruptLogError: a line before the provenance of a commit is malformed.
+        StorageError: the log cannot be read.
+    """
+    for commit in _newest_first(store, up_to_version):
+        info = _read(store, in_commit, commit)
+        if info is None:
+            return
+        yield info
+
+
+def newest_commit_infos(
+    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None, max_commits: int
+) -> Iterator[TimedCommitInfo]:
+    """Yield the same as `commit_infos` for at most `max_commits` commits. Several threads read ahead.
+
+    Raises: as `commit_infos`.
+    """
+    commits = _newest_first(store, up_to_version)[:max_commits]
+    with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="commits") as pool:
+        for start in range(0, len(commits), _COMMITS_PER_BATCH):
+            batch = commits[start : start + _COMMITS_PER_BATCH]
+            for info in pool.map(partial(_read, store, in_commit), batch):
+                if info is None:
+                    return
+                yield info
+
+
+def _newest_first(store: LogStore, up_to_version: int) -> list[tuple[CommitTime, StoredFile]]:
+    return [(time, file) for time, file in reversed(commit_times(store)) if time.version <= up_to_version]
+
+
+def _read(
+    store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
+) -> TimedCommitInfo | None:
+    """Read the provenance of a commit. Return None if log cleanup has deleted the commit."""
+    time, file = commit
+    try:
+        info = read_commit_info(store, file) or {}
+    except VersionGapError:
+        return None
+    return TimedCommitInfo(
+        version=time.version, info=info, file_name=file.name, file_time_ms=time.timestamp_ms, in_commit=in_commit
+    )
