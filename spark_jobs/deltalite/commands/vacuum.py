@@ -36,7 +36,7 @@ from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
-from deltalite.upkeep.last_vacuum import advance_last_vacuum
+from deltalite.upkeep.last_vacuum_info import advance_last_vacuum
 from deltalite.upkeep.loaded_files import delete_unneeded_records
 from deltalite.upkeep.vacuum import SweepResult, exclude_later_commits, full_plan, lite_plan, sweep
 from deltalite.upkeep.vacuum_plan import VacuumPlan

@@ -23,7 +23,7 @@ from deltalite.protocol.features import check_writable
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Deletion, ListedTree, TableTree, walk
-from deltalite.upkeep.last_vacuum import read_last_vacuum
+from deltalite.upkeep.last_vacuum_info import read_last_vacuum
 from deltalite.upkeep.vacuum_names import (
     REMOVED_SCHEMA,
     NamesToKeep,
