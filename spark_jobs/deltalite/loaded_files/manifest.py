@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltalite.errors import UnsupportedFeatureError
-from deltalite.loaded_files.segment import Segment, unreadable_record
+from deltalite.loaded_files.segment import Segment, unreadable_record_error
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, NOTHING_LOADED, SetTransaction
 from deltalite.protocol.file_names import LOADED_FILES_DIR
 
@@ -67,7 +67,7 @@ def read_manifest(store: LogStore, number: int) -> Manifest:
         return Manifest()
     data = store.read(manifest_name(number))
     if data is None:
-        raise unreadable_record(store, manifest_name(number), "it is missing")
+        raise unreadable_record_error(store, manifest_name(number), "it is missing")
     try:
         body = json.loads(data)
         if body["format"] != _FORMAT:
@@ -78,7 +78,7 @@ def read_manifest(store: LogStore, number: int) -> Manifest:
             )
         return Manifest(number=number, segments=tuple(_segment(values) for values in body["segments"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise unreadable_record(store, manifest_name(number), f"it is malformed ({error})") from error
+        raise unreadable_record_error(store, manifest_name(number), f"it is malformed ({error})") from error
 
 
 def put_manifest(store: LogStore, segments: tuple[Segment, ...], *, after: int) -> Manifest:

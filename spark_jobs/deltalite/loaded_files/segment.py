@@ -100,7 +100,7 @@ def find_in_segment(store: LogStore, segment: Segment, candidates: FileKeys) -> 
                     table = file.read_row_group(number, columns=list(_KEY_COLUMNS), use_threads=False)
                     is_loaded[rows] = matches(selected(candidates, rows), _keys_of(table))
     except (FileNotFoundError, pa.ArrowException) as error:
-        raise unreadable_record(store, segment.name, error) from error
+        raise unreadable_record_error(store, segment.name, error) from error
     return is_loaded
 
 
@@ -115,7 +115,7 @@ def read_segment(store: LogStore, name: str) -> pa.Table:
         with store.open(name) as handle:
             return pq.read_table(handle, columns=LOADED.names).cast(LOADED)
     except (FileNotFoundError, pa.ArrowException) as error:
-        raise unreadable_record(store, name, error) from error
+        raise unreadable_record_error(store, name, error) from error
 
 
 def is_segment(name: str) -> bool:
@@ -123,7 +123,7 @@ def is_segment(name: str) -> bool:
     return name.startswith(f"{LOADED_FILES_DIR}/{_SEGMENT_PREFIX}") and name.endswith(".parquet")
 
 
-def unreadable_record(store: LogStore, name: str, problem: object) -> CorruptLogError:
+def unreadable_record_error(store: LogStore, name: str, problem: object) -> CorruptLogError:
     """Return the error for a segment or a manifest that cannot be read because of `problem`."""
     return CorruptLogError(
         f"Could not read {name} of {store.root}, which lists loaded files: {problem}.",
