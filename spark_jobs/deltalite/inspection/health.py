@@ -6,7 +6,8 @@
   deleted. They are a lower limit: a checkpoint leaves out files that were removed before the retention, and the log
   does not name files of killed jobs.
 
-`measure` takes a snapshot and the last vacuum, and reads nothing but the snapshot's files.
+`measure` takes a snapshot and the last vacuum, and reads nothing but the snapshot's files. `read_health` also searches
+the log for the last vacuum.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import canonical_path
 from deltalite.requests import DEFAULT_COMMIT_BYTES, Thresholds
 from deltalite.snapshot import Snapshot
-from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.optimize_candidates import candidates, files_to_pack, small_file_bytes, target_file_bytes
 from deltalite.upkeep.optimize_plan import Bin, plan_bins, plan_clustering
 
@@ -46,7 +46,7 @@ class TableHealth:
     - `checkpoint_interval`: `delta.checkpointInterval` of the table.
     - `dead_files`, `dead_bytes`: removed files whose retention has passed.
     - `retained_bytes`: removed files that the retention still keeps.
-    - `days_since_vacuum`: None if the log shows no vacuum.
+    - `last_vacuum`, `days_since_vacuum`: None if the log shows no vacuum.
     - `commits_since_vacuum`: None if the version of the last vacuum is unknown.
     - `age_days`: the days since the table was created; None if the table does not record it.
     """
@@ -66,6 +66,7 @@ class TableHealth:
     dead_files: int
     dead_bytes: int
     retained_bytes: int
+    last_vacuum: LastVacuum | None
     days_since_vacuum: float | None
     commits_since_vacuum: int | None
     age_days: float | None
@@ -99,15 +100,21 @@ class TableHealth:
         }
 
 
-def read_health(store: LogStore, thresholds: Thresholds, *, now_ms: int) -> TableHealth:
-    """Read the newest version of a table, and measure it.
+def read_health(
+    snapshot: Snapshot, thresholds: Thresholds, *, now_ms: int, earlier: TableHealth | None = None
+) -> TableHealth:
+    """Find the last vacuum of a snapshot's table, and return the measures.
+
+    `earlier` has the measures of an earlier version. The search then reads only the commits after this version.
 
     Raises:
-        TableNotFoundError: there is no table.
-        DeltaLiteError: the log cannot be read, or this release cannot read the table.
+        DeltaLiteError: as `find_last_vacuum`, or the files of the snapshot cannot be read.
     """
-    snapshot = Snapshot.load(store)
-    return measure(snapshot, find_last_vacuum(snapshot), thresholds, now_ms=now_ms)
+    if earlier is None or earlier.version > snapshot.version:  # the table was recreated
+        vacuum = find_last_vacuum(snapshot)
+    else:
+        vacuum = find_last_vacuum(snapshot, after_version=earlier.version, earlier=earlier.last_vacuum)
+    return measure(snapshot, vacuum, thresholds, now_ms=now_ms)
 
 
 def measure(snapshot: Snapshot, vacuum: LastVacuum | None, thresholds: Thresholds, *, now_ms: int) -> TableHealth:
@@ -143,6 +150,7 @@ def measure(snapshot: Snapshot, vacuum: LastVacuum | None, thresholds: Threshold
         dead_files=dead.num_rows,
         dead_bytes=bytes_of(dead),
         retained_bytes=bytes_of(retained),
+        last_vacuum=vacuum,
         days_since_vacuum=None if vacuum is None else _days(now_ms - vacuum.time_ms),
         commits_since_vacuum=None if vacuum is None or vacuum.version is None else snapshot.version - vacuum.version,
         age_days=None if created_ms is None else _days(now_ms - created_ms),

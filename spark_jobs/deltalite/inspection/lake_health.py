@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.due_steps import decide
-from deltalite.inspection.health import measure
-from deltalite.inspection.last_vacuum import find_last_vacuum
+from deltalite.inspection.health import read_health
 from deltalite.inspection.table_rows import RowError, StepOutcome, TableRow
 from deltalite.requests import Thresholds
 from deltalite.snapshot import Snapshot
@@ -43,7 +42,7 @@ def health_rows(
     def row_of(address: str) -> TableRow | None:
         try:
             snapshot = Snapshot.load(open_store(address))
-            health = measure(snapshot, find_last_vacuum(snapshot), thresholds, now_ms=now_ms)
+            health = read_health(snapshot, thresholds, now_ms=now_ms)
             row = TableRow(table=address, before=health, steps=tuple(map(StepOutcome.of, decide(health, thresholds))))
             return row if complete_row is None else complete_row(snapshot, row)
         except TableNotFoundError as error:

@@ -30,8 +30,15 @@ class LastVacuum:
     version: int | None = None
 
 
-def find_last_vacuum(snapshot: Snapshot) -> LastVacuum | None:
+def find_last_vacuum(
+    snapshot: Snapshot, *, after_version: int = -1, earlier: LastVacuum | None = None
+) -> LastVacuum | None:
     """Return the last completed vacuum, or None if the log shows none.
+
+    Args:
+        snapshot: the snapshot whose log is searched.
+        after_version: the search reads only the commits after this version.
+        earlier: the last vacuum of `after_version`, from an earlier search.
 
     Raises:
         CorruptLogError: a commit is malformed before its provenance, or the vacuum lacks its in-commit timestamp.
@@ -39,11 +46,13 @@ def find_last_vacuum(snapshot: Snapshot) -> LastVacuum | None:
         StorageError: the log cannot be read.
     """
     store, in_commit = snapshot.store, in_commit_times(snapshot.protocol, snapshot.metadata)
-    for commit in newest_commit_infos(
-        store, up_to_version=snapshot.version, in_commit=in_commit, max_commits=MAX_COMMITS
-    ):
+    max_commits = max(0, min(snapshot.version - after_version, MAX_COMMITS))
+    commits = newest_commit_infos(store, up_to_version=snapshot.version, in_commit=in_commit, max_commits=max_commits)
+    for commit in commits:
         if commit.info.get("operation") == VACUUM_END and _status(commit.info) == "COMPLETED":
             return LastVacuum(time_ms=commit.timestamp_ms, version=commit.version)
+    if earlier is not None and earlier.version is not None:
+        return earlier
     info_file = next((file for file in store.list_from(LAST_VACUUM) if file.name == LAST_VACUUM), None)
     return None if info_file is None else LastVacuum(time_ms=info_file.modified_ms)
 

@@ -12,8 +12,8 @@ GIB = 1024**3
 HEALTHY = {
     "version": 20, "files": 5, "size_bytes": 5 * GIB, "small_files": 1, "small_bytes": 10, "files_to_rewrite": 0,
     "bytes_to_rewrite": 0, "new_files": 0, "rows": 1000, "deleted_rows": 0, "commits_since_checkpoint": 3,
-    "checkpoint_interval": 10, "dead_files": 0, "dead_bytes": 0, "retained_bytes": 7, "days_since_vacuum": 1.0,
-    "commits_since_vacuum": 3, "age_days": 30.0,
+    "checkpoint_interval": 10, "dead_files": 0, "dead_bytes": 0, "retained_bytes": 7, "last_vacuum": None,
+    "days_since_vacuum": 1.0, "commits_since_vacuum": 3, "age_days": 30.0,
 }  # fmt: skip
 
 

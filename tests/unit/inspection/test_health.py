@@ -14,7 +14,7 @@ from deltalite.protocol.file_names import LAST_VACUUM
 from deltalite.protocol.properties import DAY_MS
 from deltalite.requests import Thresholds
 from deltalite.snapshot import Snapshot
-from tests.unit.builders import NOON_MS, PROTOCOL, add, metadata, new_store, put_raw, remove
+from tests.unit.builders import NOON_MS, PROTOCOL, RequestLog, add, metadata, new_store, put_raw, remove
 
 TARGET = {"delta.targetFileSize": "1000", "delta.deletedFileRetentionDuration": "interval 7 days"}
 VECTORS = Protocol(
@@ -33,7 +33,7 @@ def info(operation, **parameters):
 
 
 def health(store, *, now_ms=NOON_MS + DAY_MS, **thresholds):
-    return read_health(store, Thresholds(**thresholds), now_ms=now_ms)
+    return read_health(Snapshot.load(store), Thresholds(**thresholds), now_ms=now_ms)
 
 
 def table(*actions, protocol=PROTOCOL, configuration=None, **changes):
@@ -120,6 +120,22 @@ def test_the_time_of_a_vacuum_is_its_in_commit_timestamp():
     put_raw(store, 2, [CommitInfo(values={**values, "inCommitTimestamp": NOON_MS - DAY_MS})])
     assert find_last_vacuum(Snapshot.load(store)) == LastVacuum(time_ms=NOON_MS - DAY_MS, version=2)
     assert health(store).days_since_vacuum == 2.0
+
+
+def test_a_second_measure_reads_only_the_new_commits_to_find_the_last_vacuum():
+    store = table(add("a"))
+    put_raw(store, 1, [info("VACUUM END", status="COMPLETED")])
+    first = health(store)
+    put_raw(store, 2, [add("b")])
+    snapshot, requests = Snapshot.load(store), RequestLog(store)
+    second = read_health(snapshot, Thresholds(), now_ms=NOON_MS + DAY_MS, earlier=first)
+    assert [name for operation, name in requests.accesses if operation == "read"] == [f"{2:020}.json"]
+    assert (second.last_vacuum, second.commits_since_vacuum) == (first.last_vacuum, 1)
+    put_raw(store, 3, [info("VACUUM END", status="COMPLETED")])
+    third = read_health(Snapshot.load(store), Thresholds(), now_ms=NOON_MS + DAY_MS, earlier=second)
+    assert third.commits_since_vacuum == 0
+    recreated = read_health(Snapshot.load(table(add("a"))), Thresholds(), now_ms=NOON_MS + DAY_MS, earlier=third)
+    assert recreated.last_vacuum is None
 
 
 def test_without_a_vacuum_in_the_newest_commits_the_file_of_the_last_vacuum_has_its_time():

@@ -28,6 +28,7 @@ from deltalite.requests import (
     VacuumMode,
     VacuumRequest,
 )
+from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.runtime.session import isolated_session
 
@@ -73,8 +74,9 @@ def _measured_again(session: SparkSession, request: MaintainRequest, row: TableR
     if all(step.outcome is not Outcome.DONE for step in row.steps):
         return row
     try:
-        store = readable_store(session, row.table)
-        return replace(row, after=read_health(store, request.thresholds, now_ms=now_ms()))
+        snapshot = Snapshot.load(readable_store(session, row.table))
+        health = read_health(snapshot, request.thresholds, now_ms=now_ms(), earlier=row.before)
+        return replace(row, after=health)
     except Exception:  # noqa: BLE001  the steps have succeeded
         _log.warning("Could not measure %s after its maintenance, which has succeeded.", row.table, exc_info=True)
         return row

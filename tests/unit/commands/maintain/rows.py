@@ -11,8 +11,8 @@ from deltalite.requests import Step
 HEALTH = {
     "version": 20, "files": 12, "size_bytes": 1200, "small_files": 12, "small_bytes": 1200, "files_to_rewrite": 12,
     "bytes_to_rewrite": 1200, "new_files": 1, "rows": 1000, "deleted_rows": 0, "commits_since_checkpoint": 3,
-    "checkpoint_interval": 10, "dead_files": 0, "dead_bytes": 0, "retained_bytes": 7, "days_since_vacuum": None,
-    "commits_since_vacuum": None, "age_days": 1.0,
+    "checkpoint_interval": 10, "dead_files": 0, "dead_bytes": 0, "retained_bytes": 7, "last_vacuum": None,
+    "days_since_vacuum": None, "commits_since_vacuum": None, "age_days": 1.0,
 }  # fmt: skip
 
 
