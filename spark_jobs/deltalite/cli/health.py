@@ -2,7 +2,7 @@
 
 `TABLES` are addresses or patterns. `*`, `?`, `[ab]` and `{a,b}` match inside one part of an address, and `**` matches
 any number of folders: `/lake/*` are the tables in a folder, and `/lake/**` are all tables below it. Folders that match
-a pattern and contain no table are left out.
+a pattern and contain no table are left out. A table has one row, also if several addresses name it.
 
 The thresholds are the defaults of `DeltaLakeMaintenanceOperator`. The exit code is 3 if a table cannot be read, and
 else 0. JSON is one object per table, the most urgent first:
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from deltalite.cli.command import Arguments, Command, storage_options
 from deltalite.cli.exit_codes import FOUND_ERRORS
@@ -62,7 +63,7 @@ def _run(args: Arguments, out: Output) -> int:
     if args.parallelism < 1:
         raise InvalidRequestError(f"--parallelism is {args.parallelism}.", remedy="Give 1 or more.")
     open_log = partial(open_store, storage_options=storage_options(args) or None)
-    rows = by_importance(row for address in args.tables for row in _rows(args, address, open_log))
+    rows = by_importance(_rows(args, open_log))
     if not rows:
         raise TableNotFoundError(
             f"No Delta table matches {', '.join(args.tables)}.", remedy="Check the pattern and the folder."
@@ -74,18 +75,19 @@ def _run(args: Arguments, out: Output) -> int:
     return FOUND_ERRORS if any(row.error for row in rows) else 0
 
 
-def _rows(args: Arguments, address: str, open_log: Callable[[str], LogStore]) -> Sequence[TableRow]:
-    refuse_version(address)
-    folders = matching_folders(address, lambda root: listed_tree(open_log(root)))
-    return list(
-        health_rows(
-            folders,
-            open_log,
-            DEFAULT_THRESHOLDS,
-            now_ms=time.time_ns() // 1_000_000,
-            parallelism=args.parallelism,
-            may_be_other_folders=has_pattern(address),
-        )
+def _rows(args: Arguments, open_log: Callable[[str], LogStore]) -> Iterator[TableRow]:
+    for address in args.tables:
+        refuse_version(address)
+    tables = [address for address in args.tables if not has_pattern(address)]
+    patterns = [address for address in args.tables if has_pattern(address)]
+    folders = [matching_folders(pattern, lambda root: listed_tree(open_log(root))) for pattern in patterns]
+    return health_rows(
+        tables,
+        list(chain.from_iterable(folders)),
+        open_log,
+        DEFAULT_THRESHOLDS,
+        now_ms=time.time_ns() // 1_000_000,
+        parallelism=args.parallelism,
     )
 
 

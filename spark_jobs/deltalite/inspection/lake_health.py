@@ -11,6 +11,7 @@ from deltalite.inspection.health import read_health
 from deltalite.inspection.table_rows import RowError, StepOutcome, TableRow
 from deltalite.requests import Thresholds
 from deltalite.snapshot import Snapshot
+from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
 
 CompleteRow = Callable[[Snapshot, TableRow], TableRow]
@@ -18,26 +19,30 @@ CompleteRow = Callable[[Snapshot, TableRow], TableRow]
 
 
 def health_rows(
-    addresses: Sequence[str],
+    tables: Sequence[str],
+    folders: Sequence[str],
     open_store: Callable[[str], LogStore],
     thresholds: Thresholds,
     *,
     now_ms: int,
     parallelism: int,
-    may_be_other_folders: bool,
     complete_row: CompleteRow | None = None,
 ) -> Iterator[TableRow]:
-    """Yield a row for each table, in the order of the addresses.
+    """Yield a row for each table, in the order of the addresses. Two spellings of an address give one row.
 
     Args:
-        addresses: the addresses.
+        tables: the addresses of tables. An address without a table has a row with its error.
+        folders: the addresses that match a pattern. A folder without a table has no row.
         open_store: opens the log of a table.
         thresholds: the thresholds of the decisions.
         now_ms: the time of the report, in milliseconds UTC.
         parallelism: the number of tables that are read at the same time.
-        may_be_other_folders: whether the addresses come from a pattern. A folder without a table then has no row.
         complete_row: completes each row.
+
+    Raises:
+        InvalidTableAddressError: an address is invalid.
     """
+    named_tables = frozenset(tables)
 
     def row_of(address: str) -> TableRow | None:
         try:
@@ -46,9 +51,15 @@ def health_rows(
             row = TableRow(table=address, before=health, steps=tuple(map(StepOutcome.of, decide(health, thresholds))))
             return row if complete_row is None else complete_row(snapshot, row)
         except TableNotFoundError as error:
-            return None if may_be_other_folders else TableRow(table=address, error=RowError.of(error))
+            return TableRow(table=address, error=RowError.of(error)) if address in named_tables else None
         except Exception as error:  # noqa: BLE001  one unreadable table must not end the report
             return TableRow(table=address, error=RowError.of(error))
 
     with ThreadPoolExecutor(max_workers=parallelism, thread_name_prefix="health") as pool:
-        yield from (row for row in pool.map(row_of, addresses) if row is not None)
+        yield from (row for row in pool.map(row_of, _distinct([*tables, *folders])) if row is not None)
+
+
+def _distinct(addresses: Sequence[str]) -> list[str]:
+    """Return the first spelling of each address. Raises `InvalidTableAddressError`."""
+    by_location = {canonical_address(parse_location(address)): address for address in reversed(addresses)}
+    return list(reversed(by_location.values()))

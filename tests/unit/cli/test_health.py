@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import deltalake
 import pyarrow as pa
 import pytest
 
+from deltalite.cli import health
 from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.main import main
-from deltalite.errors import InvalidRequestError, TableNotFoundError
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError, TableNotFoundError
+from deltalite.storage.opening import open_store
 from tests.support.tables import folder_content
 
 
@@ -61,9 +64,30 @@ def test_a_named_table_must_exist_and_a_pattern_must_match_one(lake, capsys):
     assert "No Delta table matches" in capsys.readouterr().err
 
 
+def test_a_table_with_several_addresses_has_one_row(lake, capsys):
+    assert main(["health", f"{lake}/few/", f"file://{lake}/few", f"{lake}/f*", f"{lake}/*w", "--json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["table"] == f"{lake}/few/", "the first address"
+    assert main(["health", f"{lake}/land*", f"{lake}/landing"]) == FOUND_ERRORS, "a pattern does not hide a named table"
+    capsys.readouterr()
+
+
+def test_tables_of_a_list_are_read_at_the_same_time(lake, capsys, monkeypatch):
+    both_are_open = threading.Barrier(2, timeout=30)
+
+    def open_with_another(address, **options):
+        both_are_open.wait()
+        return open_store(address, **options)
+
+    monkeypatch.setattr(health, "open_store", open_with_another)
+    assert main(["health", f"{lake}/few", f"{lake}/many", "--parallelism", "2"]) == 0
+    capsys.readouterr()
+
+
 def test_wrong_arguments_are_rejected(lake, capsys):
     assert main(["health", f"{lake}/few@v1"]) == InvalidRequestError.exit_code
     assert main(["health", f"{lake}/few", "--parallelism", "0"]) == InvalidRequestError.exit_code
     assert main(["health", "s3://*/few"]) == InvalidRequestError.exit_code
+    assert main(["health", f"{lake}/few", "s3://"]) == InvalidTableAddressError.exit_code
     assert main(["health"]) == 2
     capsys.readouterr()

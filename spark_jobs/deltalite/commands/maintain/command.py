@@ -32,7 +32,6 @@ from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous, source_store
 from deltalite.spark.hadoop.tree import tree_of
-from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.patterns import matching_folders
 
 if TYPE_CHECKING:
@@ -66,12 +65,12 @@ def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableR
     _log.info("Reading the logs of the tables of %s.", request.pattern or f"a list of {len(request.tables)}")
     rows = list(
         health_rows(
-            _addresses(spark, request),
+            request.tables,
+            _matching_folders(spark, request),
             partial(source_store, spark),
             request.thresholds,
             now_ms=now_ms(),
             parallelism=request.parallelism,
-            may_be_other_folders=request.pattern is not None,
             complete_row=None if request.dry_run else partial(with_earlier_steps, request),
         )
     )
@@ -82,15 +81,12 @@ def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableR
     return rows
 
 
-def _addresses(spark: SparkSession, request: MaintainRequest) -> Sequence[str]:
-    """Return the addresses of the request, each table once."""
+def _matching_folders(spark: SparkSession, request: MaintainRequest) -> Sequence[str]:
+    """Return the addresses that match the pattern of the request; none without a pattern."""
     if request.pattern is None:
-        addresses: Sequence[str] = request.tables
-    else:
-        check_address_is_unambiguous(spark, split_address(request.pattern)[0])
-        addresses = matching_folders(request.pattern, partial(tree_of, spark))
-    by_location = {canonical_address(parse_location(address)): address for address in reversed(addresses)}
-    return list(reversed(by_location.values()))
+        return ()
+    check_address_is_unambiguous(spark, split_address(request.pattern)[0])
+    return matching_folders(request.pattern, partial(tree_of, spark))
 
 
 def _maintained_rows(
