@@ -32,7 +32,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"snapshot"}),
     frozenset({"log", "columnar", "loaded_files"}),
     frozenset({"protocol", "storage", "markers"}),
-    frozenset({"requests", "results", "conditions", "redaction", "installation"}),
+    frozenset({"requests", "results", "conditions", "redaction", "installation", "sizes"}),
     frozenset({"errors", "version"}),
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
@@ -104,7 +104,7 @@ PROVIDER_MAY_USE = frozenset(
 
 # The contract between worker and driver. These components import only the standard library and each other.
 STANDARD_LIBRARY_ONLY = frozenset(
-    {"errors", "requests", "results", "markers", "conditions", "redaction", "installation", "version"}
+    {"errors", "requests", "results", "markers", "conditions", "redaction", "installation", "sizes", "version"}
 )
 
 # The components that may import pyspark, and the components that may name its types.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 
 from deltalite.cli.command import Arguments, Command, open_table
-from deltalite.cli.output import Output, format_bytes
+from deltalite.cli.output import Output
+from deltalite.sizes import format_bytes
 
 
 def _add_arguments(_parser: argparse.ArgumentParser) -> None:

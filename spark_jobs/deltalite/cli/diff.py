@@ -18,9 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, open_table_store
-from deltalite.cli.output import Column, Output, format_bytes
+from deltalite.cli.output import Column, Output
 from deltalite.inspection.diff import Change, TableDiff, diff
 from deltalite.protocol.paths import decode_path
+from deltalite.sizes import format_bytes
 from deltalite.snapshot import Snapshot
 
 _COLUMNS = (Column("what"), Column("how"), Column("before", folds=True), Column("after", folds=True))

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
-from deltalite.cli.output import Column, Output, format_bytes
+from deltalite.cli.output import Column, Output
 from deltalite.log.file_table import total
+from deltalite.sizes import format_bytes
 
 _DEFAULT_LIMIT = 100
 _ROWS_IN_A_BATCH = 1_024

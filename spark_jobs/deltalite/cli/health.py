@@ -25,12 +25,13 @@ from itertools import chain
 
 from deltalite.cli.command import Arguments, Command, storage_options
 from deltalite.cli.exit_codes import FOUND_ERRORS
-from deltalite.cli.output import Column, Output, format_bytes
+from deltalite.cli.output import Column, Output
 from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.inspection.lake_health import health_rows
 from deltalite.inspection.table_rows import Outcome, TableRow, by_importance
 from deltalite.requests import DEFAULT_THRESHOLDS
 from deltalite.requests.source_paths import has_pattern
+from deltalite.sizes import format_bytes
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree, open_store
 from deltalite.storage.patterns import matching_folders

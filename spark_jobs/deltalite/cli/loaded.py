@@ -15,8 +15,9 @@ from itertools import islice
 from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
-from deltalite.cli.output import Column, Output, format_bytes
+from deltalite.cli.output import Column, Output
 from deltalite.requests.moments import parse_moment_ms
+from deltalite.sizes import format_bytes
 from deltalite.table import DeltaTable
 
 _DEFAULT_LIMIT = 100

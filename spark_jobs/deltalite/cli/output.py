@@ -78,13 +78,3 @@ class Output:
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write a line of text. Only the terminal wraps a long line."""
         self._console.print(Text(cell(text), style=style), soft_wrap=True)
-
-
-def format_bytes(size_bytes: int | None) -> str:
-    """Format a number of bytes for people, such as `1.5 MiB`."""
-    if size_bytes is None:
-        return "?"
-    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:  # noqa: PLR2004  bytes per KiB
-        size, units = size / 1024, units[1:]
-    return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

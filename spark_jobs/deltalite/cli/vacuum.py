@@ -12,8 +12,9 @@ import argparse
 import time
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table_store
-from deltalite.cli.output import Column, Output, format_bytes
+from deltalite.cli.output import Column, Output
 from deltalite.requests import VacuumMode, VacuumRequest
+from deltalite.sizes import format_bytes
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree

@@ -21,12 +21,13 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, open_table_store
 from deltalite.cli.exit_codes import FOUND_ERRORS
-from deltalite.cli.output import Output, format_bytes
+from deltalite.cli.output import Output
 from deltalite.cli.progress import show_progress
 from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
 from deltalite.inspection.verify import verify
 from deltalite.inspection.versions import format_ranges
+from deltalite.sizes import format_bytes
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

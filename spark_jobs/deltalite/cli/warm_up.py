@@ -17,9 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from deltalite.cli.command import Arguments, Command
-from deltalite.cli.output import Output, format_bytes
+from deltalite.cli.output import Output
 from deltalite.installation.class_archive_making import make_archive
 from deltalite.installation.spark import SPARK_SUBMIT
+from deltalite.sizes import format_bytes
 
 _LOWEST_PRIORITY = 19
 _FIRST_TO_BE_KILLED = "1000"

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from deltalite.inspection.health import TableHealth
 from deltalite.requests import Step, Thresholds
-
-_MIB = 1024 * 1024
+from deltalite.sizes import format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +70,9 @@ def _vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     3. There is no commit since the last vacuum, and no dead file: no.
     4. Otherwise: yes, because only a vacuum finds files that no version names.
     """
-    dead = f"{health.dead_bytes / _MIB:.1f} MiB dead"
+    dead = f"{format_bytes(health.dead_bytes)} dead"
     if health.dead_files and health.dead_bytes >= thresholds.min_dead_bytes:
-        return True, f"{dead} (threshold {thresholds.min_dead_bytes / _MIB:.1f} MiB)"
+        return True, f"{dead} (threshold {format_bytes(thresholds.min_dead_bytes)})"
     event, days = "the last vacuum", health.days_since_vacuum
     if days is None:
         event, days = "the creation, and no vacuum", health.age_days

@@ -90,5 +90,5 @@ def test_a_reason_names_the_measure_and_its_threshold():
     assert reasons == {
         "optimize": "12 files to rewrite (threshold 10)",
         "checkpoint": "11 commits since the checkpoint (threshold 10)",
-        "vacuum": "2048.0 MiB dead (threshold 1024.0 MiB)",
+        "vacuum": "2.0 GiB dead (threshold 1.0 GiB)",
     }

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from deltalite.inspection.table_rows import Outcome, TableRow
 from deltalite.requests import Step
-
-_MIB = 1024 * 1024
+from deltalite.sizes import format_bytes
 
 
 class Deadline:
@@ -57,6 +56,6 @@ def limit_bytes(rows: Iterable[TableRow], max_bytes: int | None) -> list[TableRo
             used_bytes += size_bytes
             limited_rows.append(row)
             continue
-        sizes = f"{size_bytes / _MIB:.1f} MiB to rewrite exceed the rest of max_bytes, {rest_bytes / _MIB:.1f} MiB"
+        sizes = f"{format_bytes(size_bytes)} to rewrite exceed the rest of max_bytes, {format_bytes(rest_bytes)}"
         limited_rows.append(row.with_step(replace(step, outcome=Outcome.NOT_REACHED, reason=f"{sizes}; {step.reason}")))
     return limited_rows

@@ -28,6 +28,7 @@ from deltalite.requests import (
     VacuumMode,
     VacuumRequest,
 )
+from deltalite.sizes import format_bytes
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.runtime.session import isolated_session
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from deltalite.results import OperationResult
 
-_MIB = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -143,5 +143,5 @@ def _vacuum(session: SparkSession, request: MaintainRequest, table: str) -> tupl
         _log.info("Starting a full vacuum of %s, because a lite one is not possible: %s", table, error.problem)
         result = vacuum(session, replace(vacuum_request, mode=VacuumMode.FULL))
     metrics = result.metrics
-    deleted_mib = metrics.get("sizeOfDataToDelete", 0) / _MIB
-    return result, f"{metrics.get('numDeletedFiles', 0)} files of {deleted_mib:.1f} MiB deleted"
+    deleted = format_bytes(metrics.get("sizeOfDataToDelete", 0))
+    return result, f"{metrics.get('numDeletedFiles', 0)} files of {deleted} deleted"

@@ -33,4 +33,4 @@ def test_only_a_due_optimize_takes_bytes():
     assert limit_bytes(rows, 100) == rows
     (limited_row,) = limit_bytes([row("a", checkpoint=Outcome.DUE, bytes_to_rewrite=2)], 1)
     assert limited_row.has_due_steps, "the checkpoint of the table is still due"
-    assert limited_row.steps[0].reason.startswith("0.0 MiB to rewrite exceed the rest of max_bytes, 0.0 MiB")
+    assert limited_row.steps[0].reason.startswith("2 B to rewrite exceed the rest of max_bytes, 1 B")
