@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from deltalite.protocol import properties as props
 from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.requests.audits import NOW
 from deltalite.requests.moments import parse_moment_ms
@@ -20,7 +21,6 @@ from deltalite.results import AuditResult
 
 AUDITS = "audits"
 """The operation parameter with the results of the audits of a commit, as JSON text."""
-_MS_PER_HOUR = 3_600_000
 _AGE_DIGITS = 3
 Number = bool | int | float | Decimal
 
@@ -110,7 +110,7 @@ def _age_hours(audit: Audit, newest_ms: Number | None, now_ms: int) -> float | N
     if newest_ms is None:
         return None
     as_of_ms = now_ms if audit.as_of in (None, NOW) else parse_moment_ms(audit.as_of or NOW)
-    return round((as_of_ms - int(newest_ms)) / _MS_PER_HOUR, _AGE_DIGITS)
+    return round((as_of_ms - int(newest_ms)) / props.HOUR_MS, _AGE_DIGITS)
 
 
 def _json_number(value: Number | None) -> bool | int | float | str | None:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol import properties as props
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.requests import Audit, AuditKind, AuditScope
 from deltalite.snapshot import Snapshot
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
-_MS_PER_DAY = 86_400_000
 _MS_PER_SECOND = 1_000
 
 
@@ -159,9 +159,9 @@ def _newest_ms(audit: Audit, field: StructField) -> Column:
             return F.unix_millis(newest)
         case PrimitiveType("timestamp_ntz"):
             seconds = F.hour(newest) * 3600 + F.minute(newest) * 60 + F.second(newest)
-            return F.unix_date(newest.cast("date")).cast("long") * _MS_PER_DAY + seconds * _MS_PER_SECOND
+            return F.unix_date(newest.cast("date")).cast("long") * props.DAY_MS + seconds * _MS_PER_SECOND
         case PrimitiveType("date"):
-            return F.unix_date(newest).cast("long") * _MS_PER_DAY
+            return F.unix_date(newest).cast("long") * props.DAY_MS
         case _:
             raise InvalidRequestError(
                 f"freshness of the audit '{audit.name}' is the column '{field.name}' of the type {field.type}.",
