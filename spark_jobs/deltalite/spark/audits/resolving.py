@@ -22,7 +22,7 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.requests import Audit, AuditKind, AuditScope
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.names import column_named, fields_named
 from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, no_rows
 from deltalite.spark.reader.read import snapshot_at
 from deltalite.spark.runtime.errors import first_line
@@ -111,7 +111,7 @@ def _without_nulls(keys: DataFrame) -> DataFrame:
 
 def reference_fields(
     audit: Audit, schema: StructType, other_schema: StructType
-) -> tuple[list[StructField], list[StructField]]:
+) -> tuple[tuple[StructField, ...], tuple[StructField, ...]]:
     """Return the columns of `references` in the audited table and in the other table."""
     fields = _fields(audit, schema, tuple(audit.references), "the table")
     return fields, _fields(audit, other_schema, tuple(audit.references.values()), str(audit.in_table))
@@ -169,18 +169,16 @@ def _newest_ms(audit: Audit, field: StructField) -> Column:
             )
 
 
-def _fields(audit: Audit, schema: StructType, names: Sequence[str], table: str) -> list[StructField]:
+def _fields(audit: Audit, schema: StructType, names: Sequence[str], table: str) -> tuple[StructField, ...]:
     """Return the fields of these names. Raises `InvalidRequestError` if `table` does not have one."""
-    fields = []
-    for name in names:
-        field = schema.find(name)
-        if field is None:
-            raise InvalidRequestError(
-                f"{audit.kind} of the audit '{audit.name}' names the column '{name}', which {table} does not have.",
-                remedy=f"Name one of {', '.join(schema.names)}.",
-            )
-        fields.append(field)
-    return fields
+    return fields_named(
+        schema,
+        names,
+        problem=lambda name: (
+            f"{audit.kind} of the audit '{audit.name}' names the column '{name}', which {table} does not have."
+        ),
+        remedy="Name one of",
+    )
 
 
 def _error_builder(audit: Audit, text: str) -> ErrorBuilder:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import InvalidRequestError
-from deltalite.protocol.schema import StructType
+from deltalite.protocol.schema import StructField, StructType
 from deltalite.requests import Deduplicate
 from deltalite.requests.deduplicate import Keep
 from deltalite.spark.columns.comparing import comparable
-from deltalite.spark.columns.names import SOURCE, column_named, unused_name
+from deltalite.spark.columns.names import SOURCE, column_named, fields_named, unused_name
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
 from deltalite.spark.runtime.errors import refuse_ambiguous_rows
@@ -33,7 +32,7 @@ def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
     if rule is None:
         return rows
     schema = from_spark(rows.schema)
-    keys = [column_named(name) for name in _columns(schema, rule.keys)]
+    keys = [column_named(field.name) for field in _key_fields(schema, rule)]
     number, is_tie = unused_name(schema, "number"), unused_name(schema, "tie")
     order = _order(rows, rule)
     whole_row = F.struct(*[comparable(column_named(f.name), f.type).alias(f.name) for f in schema])
@@ -59,17 +58,13 @@ def _reason(rule: Deduplicate) -> str:
     return f" differ, and have equal values of order_by ({', '.join(rule.order_texts)})"
 
 
-def _columns(schema: StructType, names: tuple[str, ...]) -> list[str]:
-    columns = []
-    for name in names:
-        field = schema.find(name)
-        if field is None:
-            raise InvalidRequestError(
-                f"deduplicate names the key {name!r}, which is not a column of the source.",
-                remedy=f"The source has the columns {', '.join(schema.names)}.",
-            )
-        columns.append(field.name)
-    return columns
+def _key_fields(schema: StructType, rule: Deduplicate) -> tuple[StructField, ...]:
+    return fields_named(
+        schema,
+        rule.keys,
+        problem=lambda name: f"deduplicate names the key {name!r}, which is not a column of the source.",
+        remedy="The source has the columns",
+    )
 
 
 def _order(rows: DataFrame, rule: Deduplicate) -> list[Column]:

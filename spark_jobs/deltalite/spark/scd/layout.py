@@ -36,7 +36,7 @@ from deltalite.protocol.schema import (
 from deltalite.protocol.schema_evolution import new_table_schema, with_new_columns
 from deltalite.requests import ScdRequest
 from deltalite.requests.scd import NEWEST_ROWS
-from deltalite.spark.columns.names import SOURCE
+from deltalite.spark.columns.names import SOURCE, fields_named
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
 
@@ -146,16 +146,13 @@ def layout_of(
 
 def _existing(schema: StructType, names: Sequence[str], parameter: str) -> tuple[str, ...]:
     """Return the names as the schema spells them."""
-    columns = []
-    for name in names:
-        field = schema.find(name)
-        if field is None:
-            raise InvalidRequestError(
-                f"{parameter} names {name!r}, which is not a column of the source.",
-                remedy=f"The columns are {', '.join(schema.names)}.",
-            )
-        columns.append(field.name)
-    return tuple(columns)
+    fields = fields_named(
+        schema,
+        names,
+        problem=lambda name: f"{parameter} names {name!r}, which is not a column of the source.",
+        remedy="The columns are",
+    )
+    return tuple(field.name for field in fields)
 
 
 def _check_no_added_column(request: ScdRequest, values: StructType) -> None:
