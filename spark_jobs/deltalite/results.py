@@ -242,12 +242,12 @@ def check_result(table: str, version: int | None, audits: tuple[AuditResult, ...
 
     `audits` is None if the results of the audits are unknown.
     """
-    metrics = {} if audits is None else {"numAudits": len(audits), "numAuditsNotPassed": count_not_passed(audits)}
+    metrics = {} if audits is None else {"numAudits": len(audits), "numAuditsNotPassed": _count_not_passed(audits)}
     result = result_without_commit("CHECK", table, version, metrics=metrics)
     return replace(result, audits=audits)
 
 
-def count_not_passed(audits: Iterable[AuditResult]) -> int:
+def _count_not_passed(audits: Iterable[AuditResult]) -> int:
     """Return the number of audits that did not pass."""
     return sum(not audit.passed for audit in audits)
 

@@ -41,7 +41,7 @@ class Deduplicate:
     @property
     def order_texts(self) -> tuple[str, ...]:
         """The expressions of `order_by`."""
-        return (self.order_by,) if isinstance(self.order_by, str) else self.order_by
+        return tuple(self.order_by)  # the constructor has replaced a text by a tuple
 
 
 def deduplicate_of(body: Mapping[str, Any] | None) -> Deduplicate | None:
