@@ -10,8 +10,11 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.commands.common import auditing
-from deltalite.errors import AuditFailedError, InvalidRequestError
+from deltalite.commands.write import attempt
+from deltalite.errors import AuditFailedError, ConcurrentAppendException, InvalidRequestError
 from deltalite.requests import Audit
+from deltalite.spark.audits import resolving
+from tests.support.column_rules import field, identity_field, write_empty_table
 from tests.support.merging import merge_into
 from tests.support.properties import FEED, VECTORS
 from tests.support.racing import run_before_commits
@@ -219,3 +222,35 @@ def test_a_merge_that_creates_its_table_and_evolves_it_is_audited(spark, tmp_pat
     audit = Audit(name="y", aggregate="sum(y)", min=0.3, max=0.3, on="table")
     result = merge(values("id, x, y", "2, 2, 0.3"), merge_schema=True, audits=(audit,))
     assert [(a.measured, a.passed) for a in result.audits] == [(0.3, True)]
+
+
+def test_an_attempt_loads_another_table_once_for_all_audits(spark, tmp_path, monkeypatch):
+    table = write_empty_table(tmp_path / "t", identity_field("n"), field("x", "integer"), features=("identityColumns",))
+    write_rows(spark, tmp_path / "other", values("id", "1"))
+    snapshot_at, addresses = resolving.snapshot_at, []
+    monkeypatch.setattr(
+        resolving, "snapshot_at", lambda spark, address: (addresses.append(address), snapshot_at(spark, address))[1]
+    )
+    options = {"references": {"x": "id"}, "in_table": str(tmp_path / "other")}
+    audits = (Audit(name="a", **options), Audit(name="b", level="warn", **options))
+    assert len(write_rows(spark, table, values("x", "1"), audits=audits).audits) == 2
+    assert [address.path for address in addresses] == [str(tmp_path / "other")]
+
+
+def test_an_attempt_with_kept_rows_reads_the_newest_version_of_another_table(spark, tmp_path, monkeypatch):
+    table, other = tmp_path / "t", tmp_path / "other"
+    write_rows(spark, table, values("id, x", "1, 1", "2, 2"))
+    write_rows(spark, other, values("id", "1"))
+
+    def fail_once(*_arguments, **_options):
+        monkeypatch.undo()
+        write_rows(spark, other, values("id", "5"))
+        raise ConcurrentAppendException("A file of the table was removed.", remedy="Retry.")
+
+    monkeypatch.setattr(attempt, "write_change_files", fail_once)
+    audit = Audit(name="x", references={"x": "id"}, in_table=str(other))
+    result = write_rows(
+        spark, table, values("id, x", "2, 5"), mode="overwrite", replace_where="id >= 2", audits=(audit,)
+    )
+    assert [(a.passed, a.version) for a in result.audits] == [(True, 1)]
+    assert rows(table) == [(1, 1), (2, 5)]

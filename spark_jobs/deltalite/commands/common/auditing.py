@@ -57,7 +57,6 @@ class Auditor:
         self._audits = audits
         self._store = store
         self._has_new_rows = has_new_rows
-        self._resolved: tuple[StructType, list[ResolvedAudit]] | None = None  # for the current attempt
         self._results: dict[str, AuditResult] = {}  # of the new rows, by name
         self._paths: frozenset[str] = frozenset()  # the files with these rows
 
@@ -66,19 +65,21 @@ class Auditor:
         """Whether an audit examines the new rows."""
         return any(audit.scope(has_new_rows=self._has_new_rows) is AuditScope.NEW_ROWS for audit in self._audits)
 
-    def resolve(self, schema: StructType) -> None:
-        """Resolve the audits on a schema. Commands call this before they write rows, so that wrong SQL costs no write.
+    def resolve(self, schema: StructType) -> list[ResolvedAudit]:
+        """Resolve the audits of one attempt on the columns of the table after the commit.
+
+        Commands call this before they write rows, so that wrong SQL costs no write. Each attempt calls it again, so
+        that it reads the newest versions of other tables.
 
         Raises: as `resolve_audits`.
         """
-        if self._audits:
-            self._resolved = (schema, self._resolve(schema))
-
-    def _resolve(self, schema: StructType) -> list[ResolvedAudit]:
+        if not self._audits:
+            return []
         return resolve_audits(self._spark, self._audits, schema, self._store.root, has_new_rows=self._has_new_rows)
 
     def audit(
         self,
+        resolved: Sequence[ResolvedAudit],
         base: Snapshot | None,
         proposal: Proposal,
         table: TableSchema,
@@ -88,6 +89,7 @@ class Auditor:
         """Run the audits, and return the proposal with their results.
 
         Args:
+            resolved: the audits of this attempt, from `resolve`.
             base: the snapshot that the proposal is based on, None for a new table.
             proposal: the proposal with all its files.
             table: the schema of the table after the commit.
@@ -98,12 +100,8 @@ class Auditor:
             AuditFailedError: an audit of level `fail` did not pass.
             InvalidRequestError: SQL of an audit of level `fail` cannot be computed for a row.
         """
-        if not self._audits:
+        if not resolved:
             return proposal
-        resolved_schema, resolved = self._resolved or (None, [])
-        if resolved_schema != table.logical:
-            resolved = self._resolve(table.logical)
-        self._resolved = None  # the next attempt reads the newest versions of other tables
         scopes = {AuditScope.NEW_ROWS: new_rows, AuditScope.TABLE: self._rows_after(base, proposal, table)}
         results = self._run(resolved, scopes, base, proposal, table)
         if failed_audits(results):

@@ -88,7 +88,7 @@ def _attempt(
         # The log decides what a flow loads, in any order of the runs, and not the data interval.
         has_order = change.changes_rows and not loads.ranges
         out_of_order = has_order and check_run_order(request, base, change.reads)
-        auditor.resolve(change.target.schema)
+        audits = auditor.resolve(change.target.schema)
         written = None
         if change.changes_rows:
             written = write_change(spark, base, change, stack, keeps_new_rows=auditor.needs_new_rows)
@@ -112,7 +112,8 @@ def _attempt(
         proposal = _proposal(request, base, change, written, operation, loads)
         stagings = () if written is None else [file for file in written.files if isinstance(file, StagedWrite)]
         table = change.target.table if written is None else written.target.table
-        proposal = auditor.audit(base, proposal, table, _new_rows(spark, store, table, written), stagings)
+        new_rows = _new_rows(spark, store, table, written)
+        proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings)
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.resolving import ResolvedAudit
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.columns.names import column_named
@@ -122,7 +123,8 @@ class WriteAttempt:
         if rows is not None and rows.loaded == self._loads.loaded:
             target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
             if rows.fit(target):
-                return self._commit(rows, target, self._replaced_by_request(target))
+                replaced = self._replaced_by_request(target)
+                return self._commit(rows, target, replaced, self._auditor.resolve(target.schema))
         return self._stage_and_commit()
 
     def count_valid_rows(self, row_count: int) -> int:
@@ -143,7 +145,7 @@ class WriteAttempt:
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
-            self._auditor.resolve(target.schema)
+            audits = self._auditor.resolve(target.schema)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
             filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
@@ -162,10 +164,14 @@ class WriteAttempt:
         )
         if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
             self._kept_rows.rows = uncommitted_rows
-        return self._commit(uncommitted_rows, target, replaced)
+        return self._commit(uncommitted_rows, target, replaced, audits)
 
     def _commit(
-        self, rows: UncommittedRows, target: WriteTarget, replaced_by_request: Replacement | None
+        self,
+        rows: UncommittedRows,
+        target: WriteTarget,
+        replaced_by_request: Replacement | None,
+        audits: Sequence[ResolvedAudit],
     ) -> OperationResult:
         """Commit the written rows. Rows that are copied from replaced files are valid for this attempt only."""
         replaced = replaced_by_request or self._replaced_by_rows(rows.files)
@@ -181,7 +187,7 @@ class WriteAttempt:
                 _check_only_rearranged(self._store, file_changes)
             proposal = self._proposal(file_changes, rows, target)
             new_rows = staged_rows(self._spark, self._store, target.table, rows.files.adds)
-            proposal = self._auditor.audit(self._base, proposal, target.table, new_rows, stagings)
+            proposal = self._auditor.audit(audits, self._base, proposal, target.table, new_rows, stagings)
             proposal = replace(proposal, offsets=self._loads.record())
             return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
 

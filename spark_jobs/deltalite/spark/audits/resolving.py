@@ -6,10 +6,10 @@ nothing that depends on the time. An audit that cannot be computed is refused he
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
@@ -62,11 +62,14 @@ def resolve_audits(
 ) -> list[ResolvedAudit]:
     """Resolve the audits on rows with these columns. `table` is the address of the audited table.
 
+    Audits that name the same version of another table share one snapshot of it.
+
     Raises:
         InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.
         TableError: another table, or its version, cannot be read.
     """
     rows = no_rows(spark, schema)
+    load_snapshot = cache(partial(snapshot_at, spark))
     resolved = []
     for audit in audits:
         scope = audit.scope(has_new_rows=has_new_rows)
@@ -78,7 +81,7 @@ def resolve_audits(
                     repeated_keys(rows, _fields(audit, schema, audit.unique, "the table"))
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.REFERENCES:
-                resolved.append(_resolved_reference(spark, audit, scope, rows, schema, table))
+                resolved.append(_resolved_reference(audit, scope, rows, schema, table, load_snapshot))
             case AuditKind.ROW_COUNT:
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
     return resolved
@@ -118,15 +121,20 @@ def reference_fields(
 
 
 def _resolved_reference(
-    spark: SparkSession, audit: Audit, scope: AuditScope, rows: DataFrame, schema: StructType, table: str
+    audit: Audit,
+    scope: AuditScope,
+    rows: DataFrame,
+    schema: StructType,
+    table: str,
+    load_snapshot: Callable[[VersionedPath], Snapshot],
 ) -> ResolvedAudit:
     address = resolve_version(str(audit.in_table), audit.version_as_of, None)
     refers_to_table = address == VersionedPath(path=address.path) and is_same_table(address.path, table)
-    other = None if refers_to_table else snapshot_at(spark, address)
+    other = None if refers_to_table else load_snapshot(address)
     other_schema = schema if other is None else other.schema
     fields, other_fields = reference_fields(audit, schema, other_schema)
     with _analyzing(audit):
-        rows_without_reference(rows, fields, no_rows(spark, other_schema), other_fields)
+        rows_without_reference(rows, fields, no_rows(rows.sparkSession, other_schema), other_fields)
     return ResolvedAudit(audit=audit, scope=scope, refers_to_table=refers_to_table, other=other)
 
 
