@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
@@ -91,7 +91,10 @@ class _Measuring:
         self._scopes = scopes
         self._schema = schema
         self._root = root
-        self._row_count_before = row_count_before
+        self._row_counts = {
+            scope: cache(rows.row_count) for scope, rows in scopes.items() if rows.row_count is not None
+        }
+        self._row_count_before = cache(row_count_before)
         self._frames: dict[AuditScope, DataFrame] = {}
 
     def measurements(self) -> list[Measurement]:
@@ -116,7 +119,7 @@ class _Measuring:
         aggregates = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
         needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.max_share is not None for _, r in audits)
         scope = audits[0][1].scope
-        if not aggregates and not (needs_count and self._scopes[scope].row_count is None):
+        if not aggregates and not (needs_count and scope not in self._row_counts):
             return {}
         (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *aggregates).collect()
         values: _Aggregates = row.asDict()
@@ -134,13 +137,13 @@ class _Measuring:
 
     def _measured(self, number: int, resolved: ResolvedAudit, values: _Aggregates) -> Measurement:
         audit, version = resolved.audit, None if resolved.other is None else resolved.other.version
-        measure = partial(Measurement, rows=self._row_count(resolved, values), version=version)
+        count = self._row_count(resolved, values)
+        measure = partial(Measurement, rows=count, version=version)
         match audit.kind:
             case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
                 return measure(value=values[str(number)])
             case AuditKind.ROW_COUNT:
                 before = self._row_count_before() if audit.max_change is not None else None
-                count = self._row_count(resolved, values)
                 return Measurement(value=count, before=before)
             case AuditKind.UNIQUE:
                 fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
@@ -161,9 +164,9 @@ class _Measuring:
         """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""
         if _ROW_COUNT in values:
             return int(values[_ROW_COUNT] or 0)
-        count = self._scopes[resolved.scope].row_count
+        count_rows = self._row_counts.get(resolved.scope)
         needs_count = resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.max_share is not None
-        return count() if needs_count and count is not None else None
+        return count_rows() if needs_count and count_rows is not None else None
 
     def _frame(self, scope: AuditScope) -> DataFrame:
         if scope not in self._frames:
