@@ -158,7 +158,7 @@ def result_without_news(
             after_version=source.version,
             to_version=source.version,
         )
-    return flows.result_without_news(request, base.store.root, base.version, ranges)
+    return flows.result_without_news(request, base, ranges)
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

@@ -11,13 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import NOTHING_LOADED, SOURCE_OFFSET_PREFIX, SetTransaction
 from deltalite.requests import BY_ADDRESS, CommitRequest, Source
 from deltalite.results import FlowRange, OperationResult, result_without_commit
 from deltalite.storage.locations import canonical_address, parse_location
+
+if TYPE_CHECKING:
+    from deltalite.snapshot import Snapshot
 
 FLOWS = "flows"
 """The operation parameter with the versions that a commit loaded from incremental sources, as JSON text."""
@@ -61,20 +64,17 @@ def flow_name(source: Source) -> str:
     return source.incremental
 
 
-def result_without_news(
-    request: CommitRequest, table: str, version: int, ranges: Mapping[str, FlowRange]
-) -> OperationResult:
+def result_without_news(request: CommitRequest, base: Snapshot, ranges: Mapping[str, FlowRange]) -> OperationResult:
     """Return the result of a run that commits nothing, because no incremental source has a new version.
 
     Args:
         request: the request of an append or a merge.
-        table: the address of the table.
-        version: the version of the table that the run has read.
+        base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
     offsets = ", ".join(f"'{empty.flow}' has loaded version {empty.to_version}" for empty in ranges.values())
     return replace(
-        result_without_commit(request.operation, table, version, run=request.identity, skipped=True),
+        result_without_commit(request.operation, base.store.root, base.version, run=request.identity, skipped=True),
         source_versions={name: empty.to_version for name, empty in ranges.items()},
         flows=dict(ranges),
         skip_reason=f"The incremental sources have no new version: the flow {offsets}.",

@@ -6,7 +6,7 @@ belongs to one attempt, and is made on the snapshot on which the commit is based
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,8 +39,11 @@ class LoadPlan(Protocol):
         """The operation metrics of the commit, in addition to those of the write."""
         ...
 
-    def result_without_news(self, request: WriteRequest, table: str, base: Snapshot | None) -> OperationResult | None:
-        """Return the result of the run if there is nothing new to load, else None."""
+    def result_without_news(self, request: WriteRequest, base: Snapshot | None) -> OperationResult | None:
+        """Return the result of the run if there is nothing new to load, else None.
+
+        `base` is the snapshot on which the plan is made, None without a table.
+        """
         ...
 
     def rows(
@@ -59,3 +62,7 @@ class LoadPlan(Protocol):
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transactions that the plan depends on."""
         ...
+
+
+Planner = Callable[["Snapshot | None"], LoadPlan]
+"""Plans what an attempt loads, on the snapshot on which its commit is based; None for a new table."""

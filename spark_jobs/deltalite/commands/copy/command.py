@@ -66,7 +66,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         spark,
         write_request,
         describe=partial(_operation, request, write_request),
-        plan=lambda _spark, _request, base: plan_load(request, store, source(), base),
+        plan=lambda base: plan_load(request, store, source(), base),
     )
 
 
@@ -106,7 +106,7 @@ def _validate(
     """Check up to `row_count` rows of the new files like a load does, and return their number. Write nothing."""
     base = existing_table(spark, store)
     load = plan_load(request, store, source, base)
-    result = load.result_without_news(write_request, store.root, base)
+    result = load.result_without_news(write_request, base)
     if result is not None:
         return result
     valid_rows = check_rows(spark, write_request, store, base, load, row_count)

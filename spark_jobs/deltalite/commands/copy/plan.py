@@ -134,12 +134,11 @@ class FileLoad:
     def result_without_news(
         self,
         request: WriteRequest,  # noqa: ARG002  the protocol has it
-        table: str,
         base: Snapshot | None,
     ) -> OperationResult | None:
         """Return the result of a run without a new file, else None."""
         version = None if base is None else base.version
-        return result_without_new_files(self.request, table, version, self.choice)
+        return result_without_new_files(self.request, self.store.root, version, self.choice)
 
     @contextmanager
     def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:

@@ -82,8 +82,8 @@ class Loads:
         """The operation parameters of the commit."""
         return {FLOWS: flows_parameter(self.ranges)} if self.ranges else {}
 
-    def offsets(self) -> tuple[SetTransaction, ...]:
-        """Return the transactions with the new offsets."""
+    def record(self) -> tuple[SetTransaction, ...]:
+        """Return the transactions with the new offsets. The transactions are the whole record."""
         return tuple(
             offset_transaction(
                 FlowId(name=flow_range.flow, source_table_id=flow_range.source_table_id),
@@ -94,15 +94,11 @@ class Loads:
             if not flow_range.is_empty
         )
 
-    def record(self) -> tuple[SetTransaction, ...]:
-        """Return the transactions with the new offsets. The transactions are the whole record."""
-        return self.offsets()
-
-    def result_without_news(self, request: CommitRequest, table: str, base: Snapshot | None) -> OperationResult | None:
+    def result_without_news(self, request: CommitRequest, base: Snapshot | None) -> OperationResult | None:
         """Return the result of a run if no source has a new version. A run without a table creates the table."""
         if base is None or not self.has_nothing_new:
             return None
-        return result_without_news(request, table, base.version, self.ranges)
+        return result_without_news(request, base, self.ranges)
 
     def rows(
         self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest

@@ -31,7 +31,6 @@ from deltalite.spark.audits.measuring import AuditedRows
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.write.staging import StagedWrite
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 if TYPE_CHECKING:
@@ -78,8 +77,9 @@ def _attempt(
         return earlier_result
     check_writable(base.protocol, base.metadata)
     loads = plan_loads(spark, request, base)
-    if loads.has_nothing_new:
-        return result_without_news(request, store.root, base.version, loads.ranges)
+    result = loads.result_without_news(request, base)
+    if result is not None:
+        return result
     start_s = time.monotonic()
     with ExitStack() as stack:
         change = stack.enter_context(plan(base, loads))
@@ -114,6 +114,7 @@ def _attempt(
         table = change.target.table if written is None else written.target.table
         new_rows = _new_rows(spark, store, table, written)
         proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings)
+        proposal = replace(proposal, offsets=loads.record())
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
 
 
@@ -149,7 +150,6 @@ def _proposal(
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        offsets=loads.offsets(),
         reads=loads.added_to(change.reads),
         row_level=change.row_level,
     )

@@ -21,7 +21,6 @@ from deltalite.commands.common.run_order import check_run_order, with_out_of_ord
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
-from deltalite.commands.flows.loads import plan_loads
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import ConstraintViolationError
@@ -62,8 +61,6 @@ Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
 RowConverter = Callable[["DataFrame"], "DataFrame"]
 """Converts the rows of the query to the rows of the table."""
-Planner = Callable[["SparkSession", WriteRequest, Snapshot | None], LoadPlan]
-"""Plans what an attempt loads, on the snapshot on which its commit is based."""
 
 
 def rebase_of(request: WriteRequest) -> Rebase:
@@ -82,7 +79,6 @@ class SharedParts:
     auditor: Auditor
     describe: Describer | None = None
     convert: RowConverter | None = None
-    plan: Planner = plan_loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,17 @@ the commit is checked against every commit that is newer than this snapshot.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.auditing import Auditor
 from deltalite.commands.common.committing import find_earlier_result, record_run
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import KeptRows
-from deltalite.commands.common.load_plan import LoadPlan
+from deltalite.commands.common.load_plan import LoadPlan, Planner
 from deltalite.commands.common.replanning import replan_on_conflict
 from deltalite.commands.flows.loads import plan_loads
-from deltalite.commands.write.attempt import Describer, Planner, RowConverter, SharedParts, WriteAttempt, rebase_of
+from deltalite.commands.write.attempt import Describer, RowConverter, SharedParts, WriteAttempt, rebase_of
 from deltalite.commands.write.report import write_operation
 from deltalite.errors import TableExistsError
 from deltalite.requests import WriteMode, WriteRequest
@@ -45,7 +46,7 @@ def write(
     *,
     describe: Describer | None = None,
     convert: RowConverter | None = None,
-    plan: Planner = plan_loads,
+    plan: Planner | None = None,
 ) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
@@ -73,22 +74,22 @@ def write(
             auditor=Auditor(spark, request.audits, store, has_new_rows=True),
             describe=describe,
             convert=convert,
-            plan=plan,
         )
+        plan = plan or partial(plan_loads, spark, request)
         return replan_on_conflict(
-            lambda: _attempt(shared),
+            lambda: _attempt(shared, plan),
             rebase=rebase_of(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
         )
 
 
-def _attempt(shared: SharedParts) -> OperationResult:
+def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
     """Plan and commit once, and return the result."""
     spark, request, store = shared.spark, shared.request, shared.store
     base = existing_table(spark, store)
     if base is None:
-        return _load(shared, None)
+        return _load(shared, plan, None)
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -101,13 +102,13 @@ def _attempt(shared: SharedParts) -> OperationResult:
         case WriteMode.IGNORE:
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            return _load(shared, base)
+            return _load(shared, plan, base)
 
 
-def _load(shared: SharedParts, base: Snapshot | None) -> OperationResult:
+def _load(shared: SharedParts, plan: Planner, base: Snapshot | None) -> OperationResult:
     """Plan what to load, and write it unless there is nothing new. Return the result."""
-    loads = shared.plan(shared.spark, shared.request, base)
-    result = loads.result_without_news(shared.request, shared.store.root, base)
+    loads = plan(base)
+    result = loads.result_without_news(shared.request, base)
     return result or WriteAttempt(shared, base, loads).run()
 
 

@@ -151,10 +151,10 @@ def test_only_loads_with_new_versions_move_their_offsets(source):
         plan_load(source, sources[1], "g", {}),
     ]
     both = Loads(ranges={"a": loads[0][0], "b": loads[1][0]}, source_loads={"a": loads[0][1], "b": loads[1][1]})
-    assert [(each.app_id, each.version) for each in both.offsets()] == [("deltalite-flow/g/t", 3)]
+    assert [(each.app_id, each.version) for each in both.record()] == [("deltalite-flow/g/t", 3)]
     assert both.added_to(ReadSet()).app_id_prefixes == ("deltalite-flow/f/", "deltalite-flow/g/")
     assert not both.has_nothing_new and Loads(ranges={"a": loads[0][0]}).has_nothing_new
-    assert not Loads().has_nothing_new and not Loads().parameters and not Loads().offsets()
+    assert not Loads().has_nothing_new and not Loads().parameters and not Loads().record()
 
 
 def offset_of(table):
