@@ -116,7 +116,7 @@ class Loads:
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the offsets of the flows."""
         prefixes = tuple(prefix_of_flow(flow_range.flow) for flow_range in self.ranges.values())
-        return replace(reads, app_id_prefixes=prefixes)
+        return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, *prefixes))
 
 
 def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | None) -> Loads:
