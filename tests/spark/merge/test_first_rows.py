@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from deltalite.errors import InvalidRequestError, TableNotFoundError
+from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
+from deltalite.spark.reader import sources
 from deltalite.storage.opening import open_store
 from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
@@ -83,6 +85,20 @@ def test_invalid_options_are_rejected_before_the_table_is_created(spark, tmp_pat
         with pytest.raises(InvalidRequestError, match=message):
             merge_into(spark, table, source_query("1, 'a', 'x'"), options.pop("on"), **options)
     assert not table.exists()
+
+
+def test_the_first_run_opens_its_source_once(spark, tmp_path, monkeypatch):
+    write_rows(spark, tmp_path / "source", source_query("1, 'a', 'x'"))
+    delta_snapshot, snapshots = sources.delta_snapshot, []
+
+    def record_snapshot(*arguments):
+        snapshots.append(delta_snapshot(*arguments))
+        return snapshots[-1]
+
+    monkeypatch.setattr(sources, "delta_snapshot", record_snapshot)
+    table_source = {"source": Source(format="delta", path=str(tmp_path / "source"))}
+    merge_into(spark, tmp_path / "t", None, ON, sources=table_source, **UPSERT)
+    assert (len(snapshots), rows(tmp_path / "t")) == (1, [(1, "a", "x")])
 
 
 def test_a_merge_updates_a_table_that_another_writer_creates_concurrently(spark, tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics.footer import parse_column_list
-from deltalite.commands.flows.loads import plan_loads
 from deltalite.commands.merge.report import first_merge_operation
 from deltalite.commands.write import write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
@@ -29,7 +28,7 @@ from deltalite.spark.expressions.sql import no_rows_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.clauses import evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import join_condition
-from deltalite.spark.reader.sources import query_rows, rows_of_query
+from deltalite.spark.reader.sources import rows_of_query
 from deltalite.spark.row_changes.row_actions import is_default
 
 if TYPE_CHECKING:
@@ -47,16 +46,9 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     """
     if not is_table_missing(spark, request):
         return None
-    loads = plan_loads(spark, request, None).source_loads
-    query, deduplicate = request.query, request.deduplicate
-    with query_rows(
-        spark, request.sources, query, request.query_params, deduplicate=deduplicate, loads=loads
-    ) as source:
-        empty_source = no_rows_of(spark, source.frame.schema)
-    convert = partial(first_rows, request)
-    _check_merge_into_new_table(spark, request, empty_source)
+    describe, convert = partial(first_merge_operation, request), partial(_checked_first_rows, spark, request)
     try:
-        return write(spark, _write_request(request), describe=partial(first_merge_operation, request), convert=convert)
+        return write(spark, _write_request(request), describe=describe, convert=convert)
     except TableExistsError:
         return None
 
@@ -70,13 +62,18 @@ def is_table_missing(spark: SparkSession, request: CommitRequest) -> bool:
     return False
 
 
-def _check_merge_into_new_table(spark: SparkSession, request: MergeRequest, empty_source: DataFrame) -> None:
-    """Refuse a merge that would fail on the new table, so that the first run fails and not only the second."""
-    new_schema = new_table_schema(from_spark(first_rows(request, empty_source).schema))
+def _checked_first_rows(spark: SparkSession, request: MergeRequest, source: DataFrame) -> DataFrame:
+    """Return the rows that the merge inserts into the new table. Computes no row.
+
+    A merge that would fail on the new table is refused, so that the first run fails and not only the second.
+    """
+    rows = first_rows(request, source)
+    new_schema, empty_source = new_table_schema(from_spark(rows.schema)), no_rows_of(spark, source.schema)
     schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
     rules = ColumnRules(generated={}, defaults={})
     merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
     join_condition(spark, request.on, new_schema, empty_source)
+    return rows
 
 
 def _write_request(request: MergeRequest) -> WriteRequest:
