@@ -15,6 +15,7 @@ step 1, and leaves these files out. With `validate_only` it stops in step 3, and
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -86,13 +87,7 @@ def _write_request(request: CopyRequest) -> WriteRequest:
 
 def _operation(request: CopyRequest, write_request: WriteRequest, rows: UncommittedRows) -> Operation:
     metrics = write_metrics(write_request, rows.files, PublishedFiles.none(), None, change_files=0)
-    operation = write_operation(write_request, rows.target.partition_columns, metrics, {})
-    return Operation(
-        name=request.operation,
-        parameters=operation.parameters,
-        metrics=operation.metrics,
-        user_metadata=operation.user_metadata,
-    )
+    return replace(write_operation(write_request, rows.target.partition_columns, metrics, {}), name=request.operation)
 
 
 def _validate(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import ConstraintViolationError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
@@ -128,10 +129,9 @@ class WriteAttempt:
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
             row_schema = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
-            rows = fill_columns(query.frame.limit(row_count), row_schema, target.schema, target.rules)
-            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
-            with fill_identities(rows, missing_identities) as (numbered_rows, _):
-                return count_valid_rows(numbered_rows, target.table, self._guards(row_schema, target))
+            guards = self._guards(row_schema, target)
+            with _filled(query.frame.limit(row_count), row_schema, target) as (rows, filled_target):
+                return count_valid_rows(rows, filled_target.table, guards)
 
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
@@ -144,11 +144,9 @@ class WriteAttempt:
             audits = self._auditor.resolve(target.schema)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
-            filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
-            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
-            with fill_identities(filled_rows, missing_identities) as (numbered_rows, count):
-                target = target.with_high_water_marks(missing_identities, count)
-                files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
+            numbers_rows = bool(_missing_identities(row_schema, target))
+            with _filled(rows, row_schema, target) as (filled_rows, target):
+                files = self._publish(staging.write(filled_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
         uncommitted_rows = UncommittedRows(
             staging=staging,
@@ -158,7 +156,7 @@ class WriteAttempt:
             source_versions=query.source_versions,
             loaded=self._loads.loaded,
         )
-        if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
+        if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not numbers_rows:
             self._kept_rows.rows = uncommitted_rows
         return self._commit(uncommitted_rows, target, replaced, audits)
 
@@ -331,6 +329,23 @@ class WriteAttempt:
         if self_reads(self._request.sources, self._request.table):
             return self._loads.added_to(ReadSet(whole_table=True))
         return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)
+
+
+@contextmanager
+def _filled(rows: DataFrame, row_schema: StructType, target: WriteTarget) -> Iterator[tuple[DataFrame, WriteTarget]]:
+    """Yield the rows with values in the columns that the query lacks, and the target with new high-water marks.
+
+    `row_schema` has the columns of the query.
+    """
+    identities = _missing_identities(row_schema, target)
+    filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
+    with fill_identities(filled_rows, identities) as (numbered_rows, count):
+        yield numbered_rows, target.with_high_water_marks(identities, count)
+
+
+def _missing_identities(row_schema: StructType, target: WriteTarget) -> list[IdentityColumn]:
+    """Return the IDENTITY columns of the table that the query lacks."""
+    return [column for column in target.rules.identities if row_schema.find(column.name) is None]
 
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:
