@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from deltalite.errors import InvalidRequestError
 
 SCHEMA_VERSION = 1
+_RETENTION = "delta.settransactionretentionduration"
 _SAME_RELEASE_REMEDY = "Install the same release of airflow-provider-deltalite on the workers and on Spark."
 Fault = tuple[str, str]
 """The problem of an invalid request, and the remedy."""
@@ -217,6 +218,12 @@ def faults_of_rerun_replace(identity: RunIdentity | None, reason: str, remedy: s
     """
     if identity is not None and identity.on_rerun is OnRerun.REPLACE:
         yield f"on_rerun='replace' applies only to an append, but {reason}.", remedy
+
+
+def retention_faults(properties: Mapping[str, str], forgotten: str) -> Iterator[Fault]:
+    """Yield a fault if `properties` let the table forget its transactions. `forgotten` says what they hold."""
+    if any(name.lower() == _RETENTION for name in properties):
+        yield f"delta.setTransactionRetentionDuration lets the table forget {forgotten}.", "Leave the property out."
 
 
 def repeated_name(names: Iterable[str]) -> str | None:

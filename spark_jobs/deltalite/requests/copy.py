@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
-from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name, retention_faults
 from deltalite.requests.source import Source, query_faults
 from deltalite.requests.source_paths import is_hidden, split_address
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
-_RETENTION = "delta.settransactionretentionduration"
 # Spark would leave files or rows out that the table then counts as loaded.
 _REFUSED_OPTIONS: Mapping[str, str] = {
     "path": "Use `path` of the source.",
@@ -93,11 +92,7 @@ class CopyRequest(CommitRequest):
         repeated_column = repeated_name(self.partition_by or ())
         if repeated_column is not None:
             yield f"partition_by names '{repeated_column}' twice.", "Name each column once."
-        if any(name.lower() == _RETENTION for name in self.properties):
-            yield (
-                "delta.setTransactionRetentionDuration lets the table forget which files it has loaded.",
-                "Leave the property out.",
-            )
+        yield from retention_faults(self.properties, "which files it has loaded")
         yield from audit_list_faults(self.audits)
         remedy = "Use on_rerun='skip', or 'write' to load the files that are new since."
         yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)

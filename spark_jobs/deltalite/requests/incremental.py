@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from deltalite.requests.base import Fault
+from deltalite.requests.base import Fault, retention_faults
 
 if TYPE_CHECKING:
     from deltalite.requests.source import Source
 
 BY_ADDRESS = "true"
 """The value of `incremental` that names the flow by the address of its source."""
-_RETENTION = "delta.settransactionretentionduration"
 _OTHER_SELECTIONS = ("version_as_of", "timestamp_as_of", "changes_from_version", "changes_to_version")
 _PARAMETERS = ("read", "starting_version", "max_versions", "max_bytes", "on_gap", "on_change")
 
@@ -77,8 +76,5 @@ def target_faults(sources: Mapping[str, Source], properties: Mapping[str, str]) 
     ]
     if len(set(flows)) < len(flows):
         yield "Two incremental sources have the same flow.", "Give `incremental` a different name in each of them."
-    if flows and any(name.lower() == _RETENTION for name in properties):
-        yield (
-            "delta.setTransactionRetentionDuration lets the table forget the offsets of incremental sources.",
-            "Leave the property out.",
-        )
+    if flows:
+        yield from retention_faults(properties, "the offsets of incremental sources")

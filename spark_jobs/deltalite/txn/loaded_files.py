@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from deltalite.errors import InvalidRequestError
 from deltalite.loaded_files.choice import FileChoice
 from deltalite.loaded_files.manifest import current_number
-from deltalite.protocol import properties as props
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.requests import CopyRequest
 from deltalite.results import OperationResult, result_without_commit
+from deltalite.txn.transaction_retention import check_keeps_transactions
 
 
 def result_without_new_files(
@@ -48,13 +47,12 @@ def check_keeps_loaded_files(configuration: Mapping[str, str], *, table: str) ->
     Raises:
         InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.
     """
-    if props.SET_TRANSACTION_RETENTION_MS.of(configuration) is not None:
-        raise InvalidRequestError(
-            f"Could not load files into {table}: the table has {props.SET_TRANSACTION_RETENTION_MS.key}, so other "
-            "engines remove the record of loaded files, and files would be loaded twice.",
-            remedy="Remove the property with unset_properties of DeltaTableOperator. If the table has loaded files "
-            "before, check with `deltalite loaded` that it still shows them.",
-        )
+    check_keeps_transactions(
+        configuration,
+        failure=f"Could not load files into {table}",
+        effect="the record of loaded files, and files would be loaded twice",
+        advice="If the table has loaded files before, check with `deltalite loaded` that it still shows them.",
+    )
 
 
 def loaded_files_transaction(number: int, *, now_ms: int) -> SetTransaction:

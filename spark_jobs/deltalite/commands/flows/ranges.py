@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from deltalite.errors import InvalidRequestError, SourceGapError
-from deltalite.protocol import properties as props
+from deltalite.errors import SourceGapError
 from deltalite.protocol.actions import NOTHING_LOADED, SetTransaction
 from deltalite.requests import OnGap, Source
 from deltalite.results import FlowRange
 from deltalite.txn.flows import flow_offsets
+from deltalite.txn.transaction_retention import check_keeps_transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +142,9 @@ def check_keeps_offsets(configuration: Mapping[str, str], *, table: str) -> None
     Raises:
         InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.
     """
-    if props.SET_TRANSACTION_RETENTION_MS.of(configuration) is not None:
-        raise InvalidRequestError(
-            f"Could not load an incremental source into {table}: the table has "
-            f"{props.SET_TRANSACTION_RETENTION_MS.key}, so other engines remove the offset, and rows would be loaded "
-            "twice.",
-            remedy="Remove the property with unset_properties of DeltaTableOperator. If `deltalite flows` then shows "
-            "no offset of a flow that has run, set starting_version in its source.",
-        )
+    check_keeps_transactions(
+        configuration,
+        failure=f"Could not load an incremental source into {table}",
+        effect="the offset, and rows would be loaded twice",
+        advice="If `deltalite flows` then shows no offset of a flow that has run, set starting_version in its source.",
+    )
