@@ -147,14 +147,15 @@ def test_a_check_whose_output_is_lost_succeeds_without_measured_values(table, sp
     assert (result["version"], result["audits"]) == (1, None)
 
 
-def test_a_failed_audit_is_not_retried(table, spark_submit, context):
+def test_a_failed_audit_is_not_retried_and_a_killed_job_is(table, spark_submit, context):
     table.create()
     spark_submit.set_script(PRINT_ERROR)
     with pytest.raises(AirflowFailException, match="AuditFailedError: 1 of 1 audits"):
         check_task(table).execute(context)
     spark_submit.set_script("sys.exit(137)")
-    with pytest.raises(AirflowException):
+    with pytest.raises(AirflowException) as error:
         check_task(table).execute(context)
+    assert not isinstance(error.value, AirflowFailException), "Airflow retries a killed job"
 
 
 def test_lineage_has_the_results_of_audits_and_the_other_table():
