@@ -15,7 +15,7 @@ from airflow_provider_deltalite.lineage.edges import edges_of
 from airflow_provider_deltalite.operators.delta import DeltaLakeMaintenanceOperator
 from airflow_provider_deltalite.outcome import after_failure
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
-from deltalite.requests import MaintainRequest, OnRerun, RunIdentity, Thresholds, VacuumMode
+from deltalite.requests import MaintainRequest, OnRerun, Thresholds, VacuumMode
 from deltalite.results import JobError, OperationResult
 from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.support.airflow_versions import scheduler_copy
@@ -195,8 +195,9 @@ def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_subm
     assert "its report did not reach this worker" in capsys.readouterr().out
     assert operator(dry_run=True).execute(context)["operation"] == "MAINTAIN DRY RUN"
     spark_submit.set_script("sys.exit(1)")
-    with pytest.raises(AirflowException):
+    with pytest.raises(AirflowException) as error:
         operator().execute(context)
+    assert not isinstance(error.value, AirflowFailException), "Airflow retries a job that failed without an error"
     assert pushed == {}
 
 
@@ -221,5 +222,3 @@ def test_a_dag_with_a_maintenance_is_serialized():
         DeltaLakeMaintenanceOperator(task_id="maintain", pattern="/lake/*", dry_run=True, parallelism=8)
     task = scheduler_copy(dag).get_task("maintain")
     assert (task.pattern, task.dry_run_only, task.parallelism) == ("/lake/*", True, 8)
-    identity = RunIdentity(app_id="a")
-    assert MaintainRequest(pattern="/l/*", identity=identity).identity is identity
