@@ -142,17 +142,17 @@ def test_a_failed_step_ends_its_table_and_a_retryable_error_makes_the_task_retry
 
 def test_a_used_up_budget_leaves_the_tables_with_the_smallest_gain(spark, tmp_path):
     lake = tmp_path / "lake"
-    add_files(lake / "large", 14)
-    add_files(lake / "small", 12)
-    size = sum(DeltaTable(str(lake / "large")).files()["size_bytes"].to_pylist())
+    add_files(lake / "a_few_files", 12)
+    add_files(lake / "many_files", 14)
+    size = sum(DeltaTable(str(lake / "many_files")).files()["size_bytes"].to_pylist())
     result = job(spark, lake, max_bytes=size, checkpoint=False)
     assert outcomes(result) == {
-        "large": ("done",) + ("not needed",) * 2,
-        "small": ("not reached",) + ("not needed",) * 2,
+        "many_files": ("done",) + ("not needed",) * 2,
+        "a_few_files": ("not reached",) + ("not needed",) * 2,
     }
     reason = result.tables[1]["steps"]["optimize"]["reason"]
     assert "KiB to rewrite exceed the rest of max_bytes, 0 B; 12 files" in reason
-    assert outcomes(job(spark, lake, max_seconds=0))["small"] == ("not reached", "not reached", "not needed")
+    assert outcomes(job(spark, lake, max_seconds=0))["a_few_files"] == ("not reached", "not reached", "not needed")
     with pytest.raises(TableNotFoundError, match="No Delta table matches the pattern"):
         job(spark, lake, pattern=f"{lake}/x*")
 
