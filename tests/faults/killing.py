@@ -78,13 +78,18 @@ def kill_points(site, steps, program):
     return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 4)))
 
 
-def kill_at_steps(site, folder, template, program, *, rows_before, rows_after, kinds=EVERYTHING, **arguments):
+def kill_at_steps(
+    site, folder, template, program, *, rows_before, rows_after=None, app_ids=(), kinds=EVERYTHING, **arguments
+):
     """Kill the program at each of its `kill_points` and run it again. Returns the steps of a run without a kill.
 
     Each trial begins with a copy of the table `template`, or without a table if it is None. A killed program must leave
-    `rows_before` or `rows_after`, and the second run must leave `rows_after`. If `arguments` contains `run`, the table
-    must then have one commit of this run. The table of the run without a kill remains in the folder "not killed".
+    `rows_before` or `rows_after`, and the second run must leave `rows_after`. By default, these are the rows that a run
+    without a kill leaves. The table must then have one commit of each of the `app_ids`, by default of the `run` in
+    `arguments`. The table of the run without a kill remains in the folder "not killed".
     """
+    if "run" in arguments:
+        app_ids = app_ids or (arguments["run"],)
 
     def copy_of_template(name):
         # `copytree` keeps the modification times, which decide what a cleanup or a vacuum deletes.
@@ -92,6 +97,7 @@ def kill_at_steps(site, folder, template, program, *, rows_before, rows_after, k
 
     table = copy_of_template("not killed")
     assert site.run(program, table, kinds=kinds, **arguments) is None
+    rows_after = rows_or_none(table) if rows_after is None else rows_after
     check_whole(table, rows_after)
     steps = site.steps
     for number in kill_points(site, steps, program):
@@ -101,8 +107,8 @@ def kill_at_steps(site, folder, template, program, *, rows_before, rows_after, k
         check_whole(table, rows_before, rows_after)
         assert site.run(program, table, kinds=kinds, **arguments) is None
         check_whole(table, rows_after)
-        if "run" in arguments:
-            assert count_commits_of_run(table, arguments["run"]) == 1, f"killed at {step}"
+        for app_id in app_ids:
+            assert count_commits_of_run(table, app_id) == 1, f"killed at {step}"
         shutil.rmtree(table)
     return steps
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.convert import convert as convert_command
+from deltalite.commands.maintain import maintain as maintain_command
 from deltalite.commands.restore import restore as restore_command
 from deltalite.commands.vacuum import vacuum as vacuum_command
 from deltalite.commands.write import write as write_command
@@ -22,7 +23,8 @@ from deltalite.errors import TableNotFoundError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddFile
 from deltalite.protocol.feature_enabling import protocol_for
-from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity, VacuumRequest
+from deltalite.requests import ConvertRequest, MaintainRequest, RestoreRequest, RunIdentity, VacuumRequest
+from deltalite.requests.audits import audits_of
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
@@ -104,9 +106,9 @@ def convert(_spark, table, *, run, partition_schema):
     convert_command(None, ConvertRequest(table=table, partition_schema=partition_schema, identity=identity))
 
 
-def write(spark, table, *, query, run, **options):
-    """Run the write command."""
-    write_command(spark, request(table, query, run=run, **options))
+def write(spark, table, *, query, run, audits=(), **options):
+    """Run the write command. The `audits` are dictionaries."""
+    write_command(spark, request(table, query, run=run, audits=audits_of(audits), **options))
 
 
 def append_new(spark, table, *, source, run):
@@ -139,6 +141,12 @@ def merge(spark, table, *, query, on, run, **clauses):
     merge_into(spark, table, query, on, run=run, **clauses)
 
 
-def scd(spark, table, *, query, run, **options):
-    """Run the SCD command."""
-    apply_rows(spark, table, query, run=run, **options)
+def scd(spark, table, *, query, run, audits=(), **options):
+    """Run the SCD command. The `audits` are dictionaries."""
+    apply_rows(spark, table, query, run=run, audits=audits_of(audits), **options)
+
+
+def maintain(spark, table, *, run, **thresholds):
+    """Run the maintenance command on one table."""
+    request_of_table = MaintainRequest(tables=(table,), identity=RunIdentity(app_id=run), **thresholds)
+    maintain_command(spark, request_of_table)

@@ -28,6 +28,11 @@ OLD_ROWS = [(1, "a"), (2, "a"), (50, "b")]
 NEW_ROWS = [(7, "a"), (8, "c")]
 MODES = {
     "append": ({}, [*OLD_ROWS, *NEW_ROWS], MOVES),
+    "an append with audits": (
+        {"audits": [{"name": "no id", "rows": "id IS NULL"}, {"name": "ids", "unique": ["id"]}]},
+        [*OLD_ROWS, *NEW_ROWS],
+        MOVES,
+    ),
     "overwrite": ({"mode": "overwrite"}, NEW_ROWS, MOVES),
     "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(50, "b"), *NEW_ROWS], MOVES),
     "rows that match": (
