@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Barrier, Event, Lock
-from types import SimpleNamespace
 
 import deltalake
 import pyarrow as pa
@@ -42,13 +41,6 @@ class Optimizes:
             table=request.table, operation="OPTIMIZE", version=9, read_version=8, committed=True, skipped=False,
             app_id=None, txn_version=None, timestamp=1,
         )  # fmt: skip
-
-
-@pytest.fixture
-def spark(monkeypatch):
-    """A stand-in for a session. A table on a local disk needs none."""
-    monkeypatch.setattr(one_table, "isolated_session", lambda session: session)
-    return SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=lambda text: None))
 
 
 @pytest.fixture
