@@ -8,12 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from deltalite.commands import vacuum as command
+from deltalite.commands.common.committing import now_ms
 from deltalite.commands.vacuum import vacuum
 from deltalite.errors import (
     StorageError,
     StoragePermissionError,
 )
-from deltalite.protocol.file_names import LAST_VACUUM
+from deltalite.loaded_files.manifest import Manifest, manifest_name
+from deltalite.loaded_files.record import add_loaded_files
+from deltalite.protocol.actions import LOADED_FILES_APP_ID
+from deltalite.protocol.file_names import LAST_VACUUM, LOADED_FILES_DIR
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RunIdentity, VacuumRequest
 from deltalite.snapshot import Snapshot
@@ -25,6 +29,7 @@ from deltalite.upkeep.vacuum_rules import retention_of
 from tests.support.table_history import DAYS
 from tests.support.tables import actions_of, folder_content
 from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, run_vacuum, vacuum_and_list_deleted, write_file
+from tests.unit.loaded_files.test_record import files as loaded_files
 
 
 @pytest.mark.smoke
@@ -52,6 +57,29 @@ def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
     retried = run_vacuum(history, identity=RunIdentity(app_id="run"))
     assert (retried.skipped, retried.version, retried.metrics) == (True, result.version, result.metrics)
     assert "orphan" in history.files() and len(history.states) == 3
+
+
+def test_a_vacuum_deletes_the_records_of_loaded_files_that_no_version_names(history):
+    history.now_ms = now_ms()  # the store writes records at the time of this machine
+    first = add_loaded_files(history.store, Manifest(), loaded_files(("a", 1, 1)), loaded_ms=1)
+    for name in ("lost a race", "b"):
+        add_loaded_files(history.store, first, loaded_files((name, 1, 1)), loaded_ms=1)
+    history._commit([{"txn": {"appId": LOADED_FILES_APP_ID, "version": 2}}], history.live)
+    records = {manifest_name(number) for number in range(3)}
+    names = {f"{LOADED_FILES_DIR}/{file.name}" for file in (history.folder / LOADED_FILES_DIR).iterdir()}
+    assert records < names
+
+    def remaining_manifests():
+        return {name for name in records if (history.folder / name).exists()}
+
+    history.advance_clock(29 * 24)
+    run_vacuum(history)
+    assert remaining_manifests() == records
+    history.advance_clock(2 * 24)
+    run_vacuum(history, dry_run=True)
+    assert remaining_manifests() == records
+    run_vacuum(history)
+    assert remaining_manifests() == {manifest_name(2)}
 
 
 def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
