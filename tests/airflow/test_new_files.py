@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite.operators.delta import DeltaCopyOperator
 from deltalite import new_files
@@ -65,7 +66,7 @@ def test_a_task_without_a_new_file_starts_no_job_and_says_why(loaded_table, land
 def test_the_job_decides_if_there_may_be_work(loaded_table, landing, spark_submit, context, change, parameters):
     change(landing)
     spark_submit.set_script("raise SystemExit(1)")
-    with pytest.raises(Exception, match=r"."):
+    with pytest.raises(AirflowException, match="Error code is: 1"):
         copy_task(loaded_table, landing, **parameters).execute(context)
     assert spark_submit.was_called
 
@@ -73,7 +74,7 @@ def test_the_job_decides_if_there_may_be_work(loaded_table, landing, spark_submi
 def test_the_job_decides_about_a_folder_with_many_files(loaded_table, landing, spark_submit, context, monkeypatch):
     monkeypatch.setattr(new_files, "_MAX_LISTED_FILES", 1)
     spark_submit.set_script("raise SystemExit(1)")
-    with pytest.raises(Exception, match=r"."):
+    with pytest.raises(AirflowException, match="Error code is: 1"):
         copy_task(loaded_table, landing).execute(context)
     assert spark_submit.was_called
 
