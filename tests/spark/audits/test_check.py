@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from deltalite.commands.check import check
@@ -144,32 +146,41 @@ def test_a_failure_names_each_audit_of_level_fail_that_did_not_pass(spark, lake,
 
 
 @pytest.mark.parametrize(
-    ("audit", "problem"),
+    ("audit", "reason"),
     [
-        ({"rows": "missing IS NULL"}, "missing"),
-        ({"rows": "id"}, "not boolean"),
-        ({"rows": "id IN (SELECT 1)"}, "Subquery"),
-        ({"rows": "day < current_date()"}, r"current_date\(\)"),
-        ({"rows": "count(*) > 1"}, "AggregateExpression|exactly one value"),
-        ({"aggregate": "amount", "min": 0}, "amount"),
-        ({"aggregate": "sum(amount)"}, "a number without min and max"),
-        ({"aggregate": "sum(amount) > 0", "min": 0}, "a boolean, which has neither"),
-        ({"aggregate": "max(customer)", "min": 0}, "neither a number nor a boolean"),
-        ({"aggregate": "(SELECT 1)", "min": 0}, "Subquery"),
-        ({"aggregate": "count_if(at > now())", "min": 0}, r"now\(\)"),
-        ({"aggregate": "sum(rand())", "min": 0}, "[Nn]on-?deterministic"),
-        ({"aggregate": "sum(amount) / 0", "min": 0}, "DIVIDE_BY_ZERO"),
-        ({"unique": ("missing",)}, "'missing'"),
-        ({"references": {"id": "missing"}, "in_table": "customers"}, "'missing'"),
-        ({"freshness": "amount", "max_age_hours": 1, "as_of": "now"}, "type decimal"),
+        ({"rows": "missing IS NULL"}, r"UNRESOLVED_COLUMN.*`missing`"),
+        ({"rows": "id"}, "it is int, not boolean"),
+        ({"rows": "id IN (SELECT 1)"}, "it may not use InSubquery"),
+        ({"rows": "day < current_date()"}, r"it contains current_date\(\)"),
+        ({"rows": "count(*) > 1"}, "it does not return exactly one value for a row"),
+        ({"rows": "row_number() OVER (ORDER BY id) > 1"}, "it does not return exactly one value for a row"),
+        ({"aggregate": "sum(row_number() OVER (ORDER BY id))", "min": 0}, "a window function inside an aggregate"),
+        ({"aggregate": "sum(sum(amount)) OVER ()", "min": 0}, "it does not return exactly one value for all rows"),
+        ({"aggregate": "amount", "min": 0}, "MISSING_GROUP_BY"),
+        ({"aggregate": "sum(amount)"}, "it is a number without min and max"),
+        ({"aggregate": "sum(amount) > 0", "min": 0}, "it is a boolean, which has neither min nor max"),
+        ({"aggregate": "max(customer)", "min": 0}, "it is string, and neither a number nor a boolean"),
+        ({"aggregate": "(SELECT 1)", "min": 0}, "it may not use ScalarSubquery"),
+        ({"aggregate": "count_if(at > now())", "min": 0}, r"it contains now\(\)"),
+        ({"aggregate": "sum(rand())", "min": 0}, "Non-deterministic expression"),
+        ({"unique": ("missing",)}, "the column 'missing'"),
+        ({"references": {"id": "missing"}, "in_table": "customers"}, "the column 'missing'.*customers"),
+        ({"freshness": "amount", "max_age_hours": 1, "as_of": "now"}, r"'amount' of the type decimal\(3,2\)"),
     ],
     ids=str,
 )
-def test_an_audit_that_cannot_be_computed_is_refused_by_its_name(spark, lake, audit, problem):
+def test_an_audit_that_cannot_be_computed_is_refused_by_its_name(spark, lake, audit, reason):
     if "in_table" in audit:
         audit = audit | {"in_table": str(lake / audit["in_table"])}
-    with pytest.raises(InvalidRequestError, match=problem):
+    with pytest.raises(InvalidRequestError) as error:
         check_orders(spark, lake, {"name": "wrong", **audit})
+    kind = next(iter(audit))
+    assert re.match(rf"{kind} of the audit 'wrong' .*{reason}", error.value.problem, re.DOTALL), error.value.problem
+
+
+def test_an_aggregate_that_fails_for_a_row_is_refused_by_its_name(spark, lake):
+    with pytest.raises(InvalidRequestError, match=r"'wrong' \(aggregate on table\): no value.*DIVIDE_BY_ZERO"):
+        check_orders(spark, lake, {"name": "wrong", "aggregate": "sum(amount) / 0", "min": 0})
 
 
 def test_a_reference_into_a_missing_table_is_an_error_of_that_table(spark, lake):
