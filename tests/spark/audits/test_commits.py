@@ -10,9 +10,12 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.commands.common import auditing
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.vacuum import vacuum
 from deltalite.commands.write import attempt
 from deltalite.errors import AuditFailedError, ConcurrentAppendException, InvalidRequestError
-from deltalite.requests import Audit
+from deltalite.protocol.properties import DAY_MS
+from deltalite.requests import Audit, VacuumRequest
 from deltalite.spark.audits import resolving
 from tests.support.column_rules import field, identity_field, write_empty_table
 from tests.support.merging import merge_into
@@ -45,7 +48,7 @@ def audits_in_log(table):
     return [(audit["name"], audit["passed"], audit["measured"]) for audit in stored]
 
 
-def test_a_failed_audit_of_an_append_keeps_the_staged_rows_and_commits_nothing(spark, tmp_path):
+def test_a_failed_audit_of_an_append_commits_nothing_and_keeps_the_staged_rows_until_a_vacuum(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1", "2, 2"), run="r1", audits=(NO_NULL, new_row_count(2)))
     assert audits_in_log(table) == [("no null", True, 0), ("new rows", True, 2)]
@@ -63,6 +66,15 @@ def test_a_failed_audit_of_an_append_keeps_the_staged_rows_and_commits_nothing(s
     )
     assert warned.committed
     assert [(a.name, a.passed, a.measured) for a in warned.audits] == [("w", False, 1)]
+
+    def vacuum_after(days):
+        clock_ms = partial(int, now_ms() + days * DAY_MS)
+        return vacuum(spark, VacuumRequest(table=str(table)), clock_ms=clock_ms).metrics["numDeletedFiles"]
+
+    assert vacuum_after(days=6) == 0
+    assert vacuum_after(days=8) == len(staged_files)
+    assert set(data_files(table)) == set(DeltaTable(str(table)).files()["path"].to_pylist())
+    assert rows(table) == [(1, 1), (2, 2), (4, None)]
 
 
 def test_a_retry_returns_the_stored_results_and_runs_no_audit(spark, tmp_path):
