@@ -18,9 +18,9 @@ from deltalite.requests import Request, ScdRequest
 class DeltaScdOperator(DeltaRowsOperator):
     """Keep the history (type 2) or the newest row (type 1) of each key in a Delta table, once for each DAG run.
 
-    A source row says that its key has certain values from ``sequence_by`` on, or that the key is deleted. The first run
-    creates the table. The result does not depend on the order in which rows arrive, or on their batches: rows may be
-    late, repeated, or from a backfill of an old day.
+    A source row gives its key new values, or deletes the key. ``sequence_by`` orders the rows of a key. The first run
+    creates the table. Rows may be late, repeated, or from a backfill of an old day. The order in which they arrive does
+    not change the result, unless ``on_same_sequence`` is ``replace``.
 
     - Type 2: a new value of a tracked column ends the row of the key and begins a new one. The table has the columns
       of the source and ``valid_from``, ``valid_to`` (exclusive), ``is_current`` and ``_scd_events``.

@@ -12,8 +12,9 @@ from deltalite.results import OperationResult
 _RESULT_TEXTS = {
     "table": "The table's address.",
     "operation": "The operation's name in the table's history.",
-    "version": "The version that this run committed, also if an earlier task attempt made the commit. None after a dry "
-    "run, and if the log no longer holds the commit.",
+    "version": "The version that this run committed, also if an earlier task attempt made the commit. If the task "
+    "commits nothing, the version that it read. None after a maintenance of many tables, and if the log no longer "
+    "holds the commit.",
     "read_version": "The version that the operation is based on.",
     "committed": "Whether this task attempt made the commit.",
     "skipped": "Whether the task did nothing because its work was done before, such as by an earlier attempt.",
