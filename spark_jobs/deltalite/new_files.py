@@ -1,7 +1,8 @@
-"""Whether a folder has files that a table has not loaded, as a worker finds out without Spark.
+"""The check of a worker, without Spark, that a table has loaded all files of a folder.
 
-The worker lists the folder and looks the files up in the record of the table. The result only saves a job: it is given
-only if every file is loaded. Otherwise the job decides, because it lists the folder and reads the record again.
+The worker lists the folder, and looks up the files in the record of the table. If all files are loaded, the check
+returns a result, and the task starts no job. Otherwise the task starts a job, which lists the folder and reads the
+record again.
 """
 
 from __future__ import annotations
