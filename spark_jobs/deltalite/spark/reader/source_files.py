@@ -24,6 +24,7 @@ from functools import reduce
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, SourceError, SourceNotFoundError
 from deltalite.protocol.schema import DataType, DecimalType, StructField, StructType
@@ -41,6 +42,8 @@ from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark, spark_type, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
+from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
 from deltalite.spark.runtime.session import settings
@@ -76,7 +79,12 @@ class SourceFiles:
 
 
 def read_source_files(
-    spark: SparkSession, files: SourceFiles, table: StructType | None, *, merge_schema: bool
+    spark: SparkSession,
+    files: SourceFiles,
+    table: StructType | None,
+    *,
+    merge_schema: bool,
+    separation: RecordSeparation | None = None,
 ) -> DataFrame:
     """Return the rows of the files.
 
@@ -85,6 +93,7 @@ def read_source_files(
         files: the files; at least one.
         table: the columns of the table; None if the table does not exist, or a query computes its columns.
         merge_schema: whether the table may get new columns, so that their types are inferred.
+        separation: separates the bad records of CSV and JSON files. Without it, a bad record fails the query.
 
     Raises:
         SourceNotFoundError: a file no longer exists.
@@ -93,17 +102,24 @@ def read_source_files(
         SchemaMismatchError: the files have the column `file_column` already.
     """
     with _opening(files):
-        return _Reader(spark, files, table, merge_schema=merge_schema).frame()
+        return _Reader(spark, files, table, merge_schema=merge_schema, separation=separation).frame()
 
 
 class _Reader:
     def __init__(
-        self, spark: SparkSession, files: SourceFiles, table: StructType | None, *, merge_schema: bool
+        self,
+        spark: SparkSession,
+        files: SourceFiles,
+        table: StructType | None,
+        *,
+        merge_schema: bool,
+        separation: RecordSeparation | None,
     ) -> None:
         self._spark = spark
         self._files = files
         self._table = table
         self._merge_schema = merge_schema
+        self._separation = separation
         self._partition_names = files.partition_names
 
     def frame(self) -> DataFrame:
@@ -176,7 +192,10 @@ class _Reader:
         # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
         is_json = self._files.source.format == "json"
         with settings(self._spark, {"spark.sql.caseSensitive": "true"} if is_json else {}):
-            spark_schema = self._configured({"inferSchema": "true"}).load(_uris(addresses)).schema
+            reader = self._configured({"inferSchema": "true"})
+            if self._separation is not None:  # no column follows from a record that is no JSON
+                reader = reader.option("mode", "DROPMALFORMED")
+            spark_schema = reader.load(_uris(addresses)).schema
         try:
             columns = from_spark(spark_schema)
         except SchemaMismatchError as error:
@@ -197,16 +216,47 @@ class _Reader:
     def _load(
         self, addresses: Sequence[str], schema: StructType | str | None, options: Mapping[str, str] | None = None
     ) -> DataFrame:
-        reader = self._configured(options or {})
         types: dict[str, DataType] = {}
+        spark_schema: spark_types.StructType | str | None = None
         if isinstance(schema, str):
-            reader = reader.schema(schema)
+            spark_schema = schema
         elif schema is not None:
             types = {field.name.lower(): field.type for field in schema}
-            reader = reader.schema(to_spark(with_types_as_text(schema, self._types_read_as_text())))
-        with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
-            frame = reader.load(_uris(addresses))
-        return self._converted(self._with_file_column(frame), types)
+            spark_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
+
+        def read(addresses: Sequence[str], read_schema: spark_types.StructType | str | None) -> DataFrame:
+            reader = self._configured(options or {})
+            if read_schema is not None:
+                reader = reader.schema(read_schema)
+            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+                return self._with_file_column(reader.load(_uris(addresses)))
+
+        if self._separation is None or spark_schema is None:
+            return self._converted(read(addresses, spark_schema), types)
+        return self._converted(self._good_rows(self._separation, addresses, spark_schema, types, read), types)
+
+    def _good_rows(
+        self,
+        separation: RecordSeparation,
+        addresses: Sequence[str],
+        spark_schema: spark_types.StructType | str,
+        types: Mapping[str, DataType],
+        read: Callable[[Sequence[str], spark_types.StructType], DataFrame],
+    ) -> DataFrame:
+        """Return the rows of the good records, before texts are converted to `types`."""
+        if isinstance(spark_schema, str):
+            # Spark's reader parses the DDL, so that each spelling that it accepts is accepted here.
+            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+                spark_schema = self._configured({}).schema(spark_schema).load(_uris(addresses)).schema
+        columns = [field for field in spark_schema.fields if field.name.lower() not in self._partition_names]
+        with_corrupt = spark_types.StructType([*spark_schema.fields, corrupt_field()])
+        schema = RecordSchema(
+            source=self._files.source,
+            addresses=addresses,
+            columns=spark_types.StructType(columns),
+            types={name: to_type for name, to_type in types.items() if name not in self._partition_names},
+        )
+        return separation.good_rows(schema, lambda some: read(some, with_corrupt))
 
     def _types_read_as_text(self) -> Callable[[DataType], bool]:
         """Return which types are read as STRING, because Spark's reader would round or cut values of them.
@@ -252,7 +302,7 @@ class _Reader:
         source = self._files.source
         reader = self._spark.read.format(source.format).options(**{**options, **source.options, **_STRICT})
         if source.format in ("csv", "json"):
-            reader = reader.options(**_FAIL_FAST)
+            reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
         if self._partition_names:
             reader = reader.option("basePath", spark_uri(self._files.folder))
         return reader

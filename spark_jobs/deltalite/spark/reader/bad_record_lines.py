@@ -1,0 +1,152 @@
+"""The lines of files with their numbers, in the order of each file.
+
+Spark reads a large file in blocks, and knows no line numbers. A first query counts the lines of each block, and a
+second query adds the lines of the earlier blocks to the position in the block. Both queries read the same blocks,
+because `PINNED_BLOCKS` makes the division of files into blocks depend on their sizes only.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+
+PINNED_BLOCKS = {
+    "spark.sql.files.maxPartitionBytes": "128MB",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "4MB",
+}
+"""The settings with which the caller of `numbered_lines` must call it and run the query."""
+FILE, LINE, TEXT = "file", "line", "text"
+_PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
+_BYTES_CHARSETS = {
+    "utf-8": "UTF-8",
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+    "utf-32": "UTF-32",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFormat:
+    """How lines are read.
+
+    - `separator`: the separator of lines; None for a line feed, a carriage return or both.
+    - `charset`: the charset in Spark's spelling.
+    - `has_header`: whether the first line with content is a header.
+    - `comment`: the character with which a comment begins, if any.
+    - `is_whole_text`: whether the whole file counts as one line, without a number.
+    """
+
+    separator: str | None = None
+    charset: str = "UTF-8"
+    has_header: bool = False
+    comment: str | None = None
+    is_whole_text: bool = False
+
+
+def spark_charset(encoding: str) -> str | None:
+    """Return Spark's name of a charset that Spark can decode, or None."""
+    try:
+        return _BYTES_CHARSETS.get(codecs.lookup(encoding).name)
+    except LookupError:
+        return None
+
+
+def numbered_lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
+    """Return the columns `FILE`, `LINE` and `TEXT` of the lines with content, without headers and comments.
+
+    Call the function and run the query with the settings `PINNED_BLOCKS`.
+    """
+    lines = _lines(spark, addresses, line_format)
+    by_path = {path_key(address): address for address in addresses}
+    if line_format.is_whole_text:
+        paths = [row[0] for row in lines.select(_PATH).collect()]
+        files = pa.table({_PATH: paths, FILE: [address_of(path, by_path) for path in paths]})
+        named = lines.join(F.broadcast(spark.createDataFrame(files)), _PATH)
+        return named.select(FILE, F.lit(None).cast("bigint").alias(LINE), TEXT)
+    blocks = spark.createDataFrame(_numbered_blocks(_count_blocks(lines, line_format), by_path))
+    numbered = lines.join(F.broadcast(blocks), [_PATH, _BLOCK])
+    is_header = F.col(_ID).eqNullSafe(F.col(_HEADER_ID)) if line_format.has_header else F.lit(False)
+    number = F.col(_ID) - F.col(_FIRST_ID) + F.col(_FIRST_LINE)
+    return numbered.where(_has_content(line_format) & ~is_header).select(FILE, number.alias(LINE), TEXT)
+
+
+def path_key(path: str) -> str:
+    """Return the path in an address, without scheme and authority."""
+    _, separator, rest = path.partition("://")
+    if separator and not path.startswith("file:"):
+        return f"/{rest.partition('/')[2]}"
+    return f"/{path.removeprefix('file:').lstrip('/')}"
+
+
+def address_of(spark_path: str, by_path: Mapping[str, str]) -> str:
+    """Return the canonical address of a path in Spark's spelling; the path itself if it is unknown."""
+    return by_path.get(path_key(unquote(spark_path)), spark_path)
+
+
+def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
+    reader = spark.read.format("text").options(ignoreCorruptFiles="false", ignoreMissingFiles="false")
+    if line_format.separator is not None:
+        reader = reader.options(lineSep=line_format.separator, encoding=line_format.charset)
+    if line_format.is_whole_text:
+        reader = reader.option("wholetext", "true")
+    frame = reader.load([glob_escaped(spark_uri(address)) for address in addresses])
+    text = F.col("value")
+    if line_format.charset != "UTF-8":
+        text = F.decode(text.cast("binary"), line_format.charset)
+    return frame.select(
+        F.col("_metadata.file_path").alias(_PATH),
+        F.col("_metadata.file_block_start").alias(_BLOCK),
+        F.monotonically_increasing_id().alias(_ID),
+        text.alias(TEXT),
+    )
+
+
+def _has_content(line_format: LineFormat) -> Column:
+    """Whether the line is neither empty nor a comment. Spark's CSV reader trims characters up to the space."""
+    has_content = F.col(TEXT).rlike("[^\\x00-\\x20]")
+    return has_content if line_format.comment is None else has_content & ~F.col(TEXT).startswith(line_format.comment)
+
+
+def _count_blocks(lines: DataFrame, line_format: LineFormat) -> list[tuple[str, int, int, int, int | None]]:
+    """Return path, start, first id, line count and the id of the first line with content of each block."""
+    header_id = F.min(F.when(_has_content(line_format), F.col(_ID)))
+    counted = lines.groupBy(_PATH, _BLOCK).agg(F.min(_ID), F.count(F.lit(1)), header_id)
+    return [tuple(row) for row in counted.collect()]
+
+
+def _numbered_blocks(
+    counted_blocks: Sequence[tuple[str, int, int, int, int | None]], by_path: Mapping[str, str]
+) -> pa.Table:
+    """Return the blocks with their file, and with the number and the id of their first line."""
+    rows = list(_with_first_lines(counted_blocks, by_path))
+    names = (_PATH, _BLOCK, FILE, _FIRST_ID, _FIRST_LINE, _HEADER_ID)
+    types = (pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int64(), pa.int64())
+    return pa.table(
+        {
+            name: pa.array([row[n] for row in rows], column_type)
+            for n, (name, column_type) in enumerate(zip(names, types, strict=True))
+        }
+    )
+
+
+def _with_first_lines(
+    counted_blocks: Sequence[tuple[str, int, int, int, int | None]], by_path: Mapping[str, str]
+) -> Iterator[tuple[object, ...]]:
+    next_lines: dict[str, int] = {}
+    for path, start, first_id, count, content_id in sorted(counted_blocks, key=lambda block: block[:2]):
+        first_line = next_lines.get(path, 1)
+        next_lines[path] = first_line + count
+        header_id = content_id if start == 0 else None
+        yield path, start, address_of(path, by_path), first_id, first_line, header_id

@@ -1,0 +1,291 @@
+"""The separation of bad records from good ones, for CSV and JSON files.
+
+A record is bad if it does not fit the schema with which the files are read. The separation has two steps:
+
+1. The query that writes the good records leaves the bad ones out. Spark observes which files have bad records.
+2. A second query reads only these files, and returns their bad records with line numbers and reasons.
+
+So no file without bad records is read twice. Both steps use the same parser of Spark. It parses whole records, also if
+the query needs only some columns.
+
+If Spark reports no observation, because it has optimized the step away, a separate query observes all files.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.errors import SourceError
+from deltalite.protocol.schema import DataType
+from deltalite.requests import Source
+from deltalite.spark.columns.lost_values import any_of, loses_value
+from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.reader.bad_record_lines import (
+    FILE,
+    LINE,
+    PINNED_BLOCKS,
+    TEXT,
+    LineFormat,
+    address_of,
+    numbered_lines,
+    path_key,
+    spark_charset,
+)
+from deltalite.spark.reader.bad_record_reasons import CORRUPT, parsed_record, reason_of
+from deltalite.spark.runtime.computed_once import compute_once
+from deltalite.spark.runtime.errors import SPARK_ERRORS, computing_rows
+from deltalite.spark.runtime.session import settings
+
+_log = logging.getLogger(__name__)
+REASON, RECORD = "reason", "record"
+_PATH, _PARSED, _SUBJECT = "_deltalite_path", "parsed", "subject"
+_WRITER_OPTIONS = ("sep", "delimiter", "quote", "escape")
+_OBSERVED_WITHIN_S = 60.0
+_TRUE = "true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSchema:
+    """How the records of some files are parsed.
+
+    - `addresses`: the canonical addresses of the files.
+    - `columns`: the columns of the files, with the types of Spark's reader.
+    - `types`: the types to which texts of these columns are converted, by lower-case name.
+    """
+
+    source: Source
+    addresses: Sequence[str]
+    columns: spark_types.StructType
+    types: Mapping[str, DataType]
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the source by their lower-case names."""
+        return {name.lower(): value for name, value in self.source.options.items()}
+
+    @property
+    def line_format(self) -> LineFormat | None:
+        """How the lines of the files are read, or None if a record is not a line that Spark can decode."""
+        options, is_csv = self.options, self.source.format == "csv"
+        is_multi_line = options.get("multiline", "false").lower() == _TRUE
+        charset = spark_charset(options.get("encoding", options.get("charset", "utf-8")))
+        if charset is None or (is_csv and is_multi_line):
+            return None
+        return LineFormat(
+            separator=options.get("linesep"),
+            charset=charset,
+            has_header=is_csv and options.get("header", "false").lower() == _TRUE,
+            comment=options.get("comment") if is_csv else None,
+            is_whole_text=is_multi_line,
+        )
+
+    def has_lost_value(self, value_of: Callable[[str], Column]) -> Column:
+        """Return whether the conversion of a text would lose something. `value_of` returns the column of a name."""
+        conditions = [
+            loses_value(value_of(column.name), column.type, self.types[column.name.lower()])
+            for column in from_spark(self.columns)
+            if column.name.lower() in self.types
+        ]
+        lost = any_of([condition for condition in conditions if condition is not None])
+        return F.lit(False) if lost is None else F.coalesce(lost, F.lit(False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCounts:
+    """The numbers of records and of bad records that a step has read, and the addresses of the files with bad ones."""
+
+    records: int = 0
+    bad_records: int = 0
+    bad_files: frozenset[str] = frozenset()
+
+    def __add__(self, other: RecordCounts) -> RecordCounts:
+        return RecordCounts(
+            records=self.records + other.records,
+            bad_records=self.bad_records + other.bad_records,
+            bad_files=self.bad_files | other.bad_files,
+        )
+
+
+class _Part:
+    """The records of some files, and what Spark observes while it reads them."""
+
+    def __init__(self, schema: RecordSchema, read: Callable[[Sequence[str]], DataFrame]) -> None:
+        self.schema = schema
+        self.read = read
+        self.bad_paths: dict[str, str] = {}  # the addresses of the files with bad records, by Spark's spelling
+        self._observe()
+
+    def counts(self) -> RecordCounts:
+        """Return the observed numbers; runs a separate query if Spark reports none."""
+        values = _get_observed(self._observation, _OBSERVED_WITHIN_S)
+        if values is None:
+            _log.info("Reading the files once more: Spark reported no observation of their records.")
+            self.observe_all()
+            values = self._observation.get
+        by_path = {path_key(address): address for address in self.schema.addresses}
+        self.bad_paths = {path: address_of(path, by_path) for path in values["paths"]}
+        return RecordCounts(
+            records=values["records"], bad_records=values["bad_records"], bad_files=frozenset(self.bad_paths.values())
+        )
+
+    def observe_all(self) -> None:
+        """Read all records in a new observation, and drop them."""
+        self._observe()
+        with computing_rows():
+            self.good_rows.write.format("noop").mode("overwrite").save()
+
+    def _observe(self) -> None:
+        """Begin a new observation of the records."""
+        self._observation = Observation()
+        names = self.schema.columns.names
+        is_bad = F.col(CORRUPT).isNotNull() | self.schema.has_lost_value(column_named)
+        # This metric names all columns. Otherwise Spark would not parse the columns that the query does not need.
+        is_null = F.array(*(column_named(name).isNull() for name in names))
+        observed = self.read(self.schema.addresses).observe(
+            self._observation,
+            F.count(F.lit(1)).alias("records"),
+            F.count(F.when(is_bad, F.lit(1))).alias("bad_records"),
+            F.collect_set(F.when(is_bad, F.col(_PATH))).alias("paths"),
+            F.max(F.array_contains(is_null, F.lit(True))).alias("columns"),
+        )
+        self.good_rows = observed.where(~is_bad).drop(CORRUPT, _PATH)
+
+
+class RecordSeparation:
+    """Separates the bad records of one read from the good ones."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+
+    def good_rows(self, schema: RecordSchema, read: Callable[[Sequence[str]], DataFrame]) -> DataFrame:
+        """Return the rows of the good records.
+
+        `read` returns the rows of files. They have the columns of `schema`, `CORRUPT` and perhaps more columns.
+        """
+        part = _Part(schema, lambda addresses: read(addresses).withColumn(_PATH, F.col("_metadata.file_path")))
+        self._parts.append(part)
+        return part.good_rows
+
+    def counts(self) -> RecordCounts:
+        """Return the numbers of the records. Call this after the query over the good rows has run."""
+        return sum((part.counts() for part in self._parts), RecordCounts())
+
+    def count_all(self) -> RecordCounts:
+        """Read all files, and return the numbers of their records. It does not matter what has been read before."""
+        for part in self._parts:
+            part.observe_all()
+        return self.counts()
+
+    def bad_records(self, spark: SparkSession, bad_files: Collection[str]) -> DataFrame:
+        """Return the bad records of some files as rows of `FILE`, `LINE`, `REASON` and `RECORD`, computed once.
+
+        Raises:
+            SourceError: a file no longer has a bad record, or cannot be read.
+        """
+        with settings(spark, PINNED_BLOCKS), computing_rows():
+            frames = []
+            for part in self._parts:
+                addresses = [address for address in part.schema.addresses if address in bad_files]
+                if addresses:
+                    frames.append(_bad_records(spark, part, addresses))
+            rows = compute_once(reduce(DataFrame.unionByName, frames))
+        changed_files = set(bad_files).difference(row[0] for row in rows.select(FILE).distinct().collect())
+        if changed_files:
+            raise SourceError(
+                f"Nothing was written: {min(changed_files)} had bad records in the first of two reads, and none in the "
+                f"second ({len(changed_files)} such files).",
+                remedy="Run the task again if the file was replaced during the read.",
+            )
+        return rows
+
+
+def _bad_records(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
+    schema = part.schema
+    line_format = schema.line_format
+    if line_format is None:
+        records = _records_of_reader(spark, part, addresses)
+    else:
+        lines = numbered_lines(spark, addresses, line_format)
+        records = _json_records(schema, lines) if schema.source.format == "json" else _csv_records(schema, lines)
+    reason = reason_of(F.col(_SUBJECT), schema.source.format, schema.columns, schema.options, schema.types)
+    return records.select(FILE, LINE, reason.alias(REASON), RECORD)
+
+
+def _csv_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
+    parsed = parsed_record(F.col(TEXT), "csv", schema.columns, schema.options)
+    is_bad = F.col(_PARSED)[CORRUPT].isNotNull() | schema.has_lost_value(F.col(_PARSED).getField)
+    bad_lines = lines.withColumn(_PARSED, parsed).where(is_bad)
+    return bad_lines.select(FILE, LINE, F.col(TEXT).alias(RECORD), F.col(TEXT).alias(_SUBJECT))
+
+
+def _json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
+    """Return the bad records of lines with one object or an array of objects.
+
+    If an object of an array cannot be parsed, Spark's reader rejects the whole line. If only the conversion of a text
+    would lose something, the record is the object.
+    """
+    text = F.col(TEXT)
+    is_array = text.rlike(r"^[\x00-\x20]*\[")
+    items = F.when(is_array, F.from_json(text, "array<string>", dict(schema.options))).otherwise(F.array(text))
+
+    def checked(item: Column) -> Column:
+        parsed = parsed_record(item, "json", schema.columns, schema.options)
+        return F.struct(
+            item.alias(_SUBJECT),
+            (item.isNull() | parsed.getField(CORRUPT).isNotNull()).alias("is_corrupt"),
+            schema.has_lost_value(parsed.getField).alias("is_lost"),
+        )
+
+    corrupt_items = F.filter(F.col("items"), lambda item: item["is_corrupt"])
+    corrupt = F.struct(text.alias(RECORD), F.coalesce(F.get(corrupt_items, F.lit(0))[_SUBJECT], text).alias(_SUBJECT))
+    lost_items = F.transform(
+        F.filter(F.col("items"), lambda item: item["is_lost"]),
+        lambda item: F.struct(item[_SUBJECT].alias(RECORD), item[_SUBJECT].alias(_SUBJECT)),
+    )
+    is_corrupt = F.col("items").isNull() | (F.size(corrupt_items) > 0)
+    records = F.when(is_corrupt, F.array(corrupt)).otherwise(lost_items)
+    checked_lines = lines.withColumn("items", F.transform(items, checked))
+    return checked_lines.select(FILE, LINE, F.inline(records))
+
+
+def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
+    """Return the bad records of CSV files as Spark's reader returns them, without line numbers."""
+    schema = part.schema
+    values = [column_named(name).cast("string").alias(name) for name in schema.columns.names]
+    written_options = {name: schema.options[name] for name in _WRITER_OPTIONS if name in schema.options}
+    record = F.coalesce(F.col(CORRUPT), F.to_csv(F.struct(*values), written_options))
+    rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.has_lost_value(column_named))
+    paths = {path: address for path, address in part.bad_paths.items() if address in addresses}
+    files = pa.table({_PATH: pa.array(paths, pa.string()), FILE: pa.array(paths.values(), pa.string())})
+    return rows.join(F.broadcast(spark.createDataFrame(files)), _PATH).select(
+        FILE, F.lit(None).cast("bigint").alias(LINE), record.alias(RECORD), record.alias(_SUBJECT)
+    )
+
+
+def _get_observed(observation: Observation, seconds: float) -> dict[str, Any] | None:
+    """Return the observed values, or None if Spark does not report them.
+
+    `Observation.get` fails if Spark has optimized the observation away, and waits forever if no query has run.
+    """
+    results: list[dict[str, Any]] = []
+
+    def get() -> None:
+        with suppress(*SPARK_ERRORS):
+            results.append(observation.get)
+
+    thread = threading.Thread(target=get, name="observation", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return results[0] if results and results[0] else None
