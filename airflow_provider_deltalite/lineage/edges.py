@@ -5,13 +5,13 @@ checkpoint, a check, manifests, a dry run). A maintenance of many tables names t
 are known the changed tables. An output is not also an input, because the graph would be circular; the run facet has the
 version that was read. Sources are inputs, and so are tables that audits refer to. A Delta source has the version that
 was read, if that version is known. Only a new commit has statistics. If a run finds the commit of an earlier attempt,
-its output has the version but no statistics, so that the rows do not count twice.
+its output has the version but no statistics, so that the rows do not count twice. A quarantine table is an output too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name, folder_before_pattern
@@ -99,7 +99,18 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
     target_edge = _target_edge(request, result)
     if _is_read_only(request):
         return Edges(inputs=(target_edge, *source_edges))
-    return Edges(inputs=source_edges, outputs=(target_edge,))
+    return Edges(inputs=source_edges, outputs=(target_edge, *_quarantine_edges(request, result)))
+
+
+def _quarantine_edges(request: Request, result: OperationResult | None) -> Iterator[Edge]:
+    """Yield the edge of the quarantine table. A run that put no row there has no version of it."""
+    if isinstance(request, CopyRequest) and request.quarantine is not None:
+        quarantine = None if result is None else result.quarantine
+        has_new_rows = quarantine is not None and quarantine.rows and result is not None and result.committed
+        yield replace(
+            table_edge(request.quarantine, version=None if quarantine is None else quarantine.version),
+            statistics=Statistics(rows=quarantine.rows) if quarantine is not None and has_new_rows else None,
+        )
 
 
 def table_edge(address: str, *, version: int | None = None) -> Edge:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
 from deltalite.requests import CopyRequest, Request
+
+if TYPE_CHECKING:
+    from deltalite.results import OperationResult
 
 
 class DeltaCopyOperator(DeltaCommitOperator):
@@ -20,7 +23,8 @@ class DeltaCopyOperator(DeltaCommitOperator):
     task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. ``metrics`` has ``numLoadedFiles``, ``numLoadedBytes``, ``numSkippedFiles`` (loaded before),
     ``numRemainingFiles`` (left for later runs), ``minModificationTime`` and ``maxModificationTime`` (milliseconds UTC),
-    and the metrics of a write. The event of each outlet ``Asset`` contains the same values.
+    ``numQuarantinedRows`` with a quarantine, and the metrics of a write. With a quarantine, the result also has
+    ``quarantine``: ``{table, version, rows}``. The event of each outlet ``Asset`` contains the same values.
 
     You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
@@ -50,6 +54,12 @@ class DeltaCopyOperator(DeltaCommitOperator):
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
         ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded.
         (templated)
+    :param quarantine: The address of a Delta table for bad records: records of a CSV or JSON file that do not fit the
+        schema. Without it, a bad record fails the task. With it, the good records are loaded, and the quarantine gets
+        ``file``, ``line``, ``reason`` and ``record`` of each bad one. The first bad record creates the table. Needs
+        ``schema`` in the source, or a table that exists. (templated)
+    :param max_bad_share: If a larger share of the records of a run is bad, the task fails, and loads and quarantines
+        nothing: a number from 0 to 1, by default 0.5. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)
@@ -86,6 +96,8 @@ class DeltaCopyOperator(DeltaCommitOperator):
         "max_records_per_file",
         "optimize_write",
         "audits",
+        "quarantine",
+        "max_bad_share",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
@@ -117,6 +129,8 @@ class DeltaCopyOperator(DeltaCommitOperator):
         max_records_per_file: int | None = None,
         optimize_write: bool = False,
         audits: Sequence[Mapping[str, Any]] | None = None,
+        quarantine: str | None = None,
+        max_bad_share: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -136,6 +150,26 @@ class DeltaCopyOperator(DeltaCommitOperator):
         self.max_records_per_file = max_records_per_file
         self.optimize_write = optimize_write
         self.audits = audits
+        self.quarantine = quarantine
+        self.max_bad_share = max_bad_share
+
+    def addresses(self, request: Request) -> list[str]:
+        """Return the addresses of the table and of the quarantine, and of the tables that audits refer to."""
+        quarantine = cast("CopyRequest", request).quarantine
+        return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
+
+    def log_result(self, result: OperationResult) -> None:
+        """Log the result, with a warning if records went to the quarantine."""
+        super().log_result(result)
+        quarantine = result.quarantine
+        if quarantine is not None and quarantine.rows:
+            self.log.warning(
+                "Quarantined %s bad records in version %s of %s (run %s).",
+                quarantine.rows,
+                quarantine.version,
+                quarantine.table,
+                result.app_id,
+            )
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the first load creates the table."""

@@ -43,7 +43,7 @@ def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[st
     - the table, or the tables or the pattern of a maintenance;
     - the path of each source;
     - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
-    - the other tables of audits;
+    - the other tables of audits, and the quarantine;
     - files that the query names (``csv.`/landing/x` ``).
 
     The function skips an address for which `is_unknown` returns True: its value is not known until the task runs.
@@ -65,6 +65,7 @@ def _addresses(request: Request) -> Iterator[str]:
         yield source.path or ""
         yield from (value for name, value in source.options.items() if _may_be_address(name, value))
     yield from audit_addresses(request)
+    yield getattr(request, "quarantine", None) or ""
     quoted_names = _QUOTED_NAME_PATTERN.findall(getattr(request, "query", None) or "")
     yield from (name for name in quoted_names if _has_folder(name))
 

@@ -38,6 +38,8 @@ _RESULT_TEXTS = {
     "missing if there is no such partition.",
     "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched. "
     "Otherwise the key is missing.",
+    "quarantine": "The rows that the run put into quarantine: `table` (its address), `version` (with these rows; null "
+    "if the run committed nothing there) and `rows`. The key is missing without a quarantine.",
     "tables": "The rows of a maintenance of many tables. Otherwise the key is missing.",
 }
 

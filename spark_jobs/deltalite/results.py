@@ -106,6 +106,33 @@ class AuditResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineResult:
+    """The rows that a run put into its quarantine table.
+
+    - `table`: the address of the quarantine table.
+    - `version`: the version that has the rows of the run, None if the run committed nothing there.
+    - `rows`: the number of rows of the run.
+    """
+
+    table: str
+    version: int | None
+    rows: int
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result from its fields as JSON values.
+
+        Raises:
+            TypeError: the values have another shape.
+        """
+        result = cls(**values)
+        check_type(result.table, str)
+        check_type(result.version, int, None)
+        check_type(result.rows, int)
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
     """The result of an operation; its dictionary is the task's XCom.
 
@@ -122,6 +149,7 @@ class OperationResult:
     - `tables`: the rows of a maintenance of many tables, as JSON values. `version` is then None.
     - `audits`: the results of the audits, in the order of the request. None if they are unknown, because they did not
       fit into the marker line.
+    - `quarantine`: the rows that the run put into quarantine; None for an operation without a quarantine.
     """
 
     table: str
@@ -141,11 +169,12 @@ class OperationResult:
     skip_reason: str | None = None
     tables: tuple[Mapping[str, Any], ...] = ()
     audits: tuple[AuditResult, ...] | None = ()
+    quarantine: QuarantineResult | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
         values = asdict(self)
-        for name in ("source_versions", "out_of_order", "flows", "skip_reason", "tables"):
+        for name in ("source_versions", "out_of_order", "flows", "skip_reason", "tables", "quarantine"):
             if not values[name]:
                 del values[name]
         if self.tables:
@@ -167,7 +196,7 @@ class OperationResult:
         """Return the result from the values that `as_dict` returned."""
         partitions = values.get("partitions", ())
         flows = {name: FlowRange(**flow_range) for name, flow_range in dict(values.get("flows", {})).items()}
-        audits = values.get("audits", ())
+        audits, quarantine = values.get("audits", ()), values.get("quarantine")
         return cls(
             **{
                 **values,
@@ -175,6 +204,7 @@ class OperationResult:
                 "flows": flows,
                 "tables": tuple(values.get("tables", ())),
                 "audits": None if audits is None else tuple(map(AuditResult.from_dict, audits)),
+                "quarantine": None if quarantine is None else QuarantineResult.from_dict(quarantine),
             }
         )
 

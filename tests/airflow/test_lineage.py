@@ -28,7 +28,7 @@ from deltalite.requests import (
     VacuumRequest,
     WriteRequest,
 )
-from deltalite.results import OperationResult
+from deltalite.results import OperationResult, QuarantineResult
 from deltalite.storage.local import LocalLogStore
 
 
@@ -105,6 +105,19 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
     (output_before_job,), (output_after_job,) = edges_before_job.outputs, edges_after_job.outputs
     assert output_before_job.name == output_after_job.name == dataset_name("/t")
     assert (output_before_job.version, output_after_job.version) == (None, 4)
+
+
+def test_a_quarantine_table_is_an_output_with_the_rows_of_the_run():
+    request = CopyRequest(table="/t", source=Source(format="csv", path="/in"), quarantine="/bad")
+    quarantine = QuarantineResult(table="/bad", version=7, rows=2)
+    for operation_result, version, statistics in (
+        (None, None, None),
+        (result(quarantine=quarantine), 7, Statistics(rows=2)),
+        (result(quarantine=quarantine, committed=False, skipped=True), 7, None),
+        (result(quarantine=QuarantineResult(table="/bad", version=None, rows=0)), None, None),
+    ):
+        edge = edges_of(request, operation_result).outputs[1]
+        assert (edge.name.name, edge.version, edge.statistics) == ("/bad", version, statistics)
 
 
 SOURCES = {"source": Source(format="csv", path="/in")}

@@ -10,11 +10,12 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite.operators.delta import DeltaCopyOperator
 from deltalite import new_files
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.loaded_files.listing import SourceFolder, list_files
 from deltalite.loaded_files.manifest import Manifest
 from deltalite.loaded_files.record import add_loaded_files
 from deltalite.protocol.actions import LOADED_FILES_APP_ID
+from deltalite.results import OperationResult, QuarantineResult
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.local_tree import LocalTree
 
@@ -71,6 +72,22 @@ def test_the_job_decides_if_there_may_be_work(loaded_table, landing, spark_submi
     assert spark_submit.was_called
 
 
+def test_the_job_decides_if_an_attempt_has_stored_bad_records(
+    loaded_table, landing, spark_submit, context, tmp_path, make_table
+):
+    quarantine = make_table(tmp_path / "bad")
+    task = copy_task(loaded_table, landing, quarantine=str(quarantine))
+    assert task.execute(context)["skip_reason"], "there is no quarantine table"
+    app_id = task.prepare_request(task._request(), context).identity.app_id
+    quarantine.create(quarantine.txn("another run", 0))
+    assert task.execute(context)["skip_reason"]
+    quarantine.commit(1, quarantine.txn(app_id, 0))
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match=r"."):
+        task.execute(context)
+    assert spark_submit.was_called
+
+
 def test_the_job_decides_about_a_folder_with_many_files(loaded_table, landing, spark_submit, context, monkeypatch):
     monkeypatch.setattr(new_files, "_MAX_LISTED_FILES", 1)
     spark_submit.set_script("raise SystemExit(1)")
@@ -84,3 +101,17 @@ def test_a_wrong_constant_fails_when_the_dag_is_parsed(table, landing):
         copy_task(table, landing, on_rerun="replace")
     with pytest.raises(InvalidRequestError, match="both select files"):
         copy_task(table, landing, pattern="*", file_names=["a"])
+
+
+def test_the_quarantine_belongs_to_the_addresses_and_shows_in_the_log(table, landing, capsys):
+    task = copy_task(table, landing, quarantine="/lake/bad")
+    assert task.addresses(task._request()) == [str(table), "/lake/bad"]
+    with pytest.raises(InvalidTableAddressError, match=r"contains '\.\.'"):
+        copy_task(table, landing, quarantine="/lake/../bad")
+    quarantine = QuarantineResult(table="/lake/bad", version=3, rows=2)
+    result = OperationResult(
+        table=str(table), operation="COPY INTO", version=1, read_version=0, committed=True, skipped=False,
+        app_id="run", txn_version=0, timestamp=1, quarantine=quarantine,
+    )  # fmt: skip
+    task.log_result(result)
+    assert "Quarantined 2 bad records in version 3 of /lake/bad (run run)." in capsys.readouterr().out

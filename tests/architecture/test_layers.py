@@ -46,6 +46,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         # A copy, and a merge that creates its table, are writes. Dropping a table feature may need an optimize. A
         # maintenance runs the optimize, checkpoint and vacuum commands.
         frozenset({"copy", "maintain", "merge", "table"}),
+        frozenset({"quarantine"}),  # its commits are writes
         frozenset(
             {
                 "check",

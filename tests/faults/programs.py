@@ -12,6 +12,7 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite import DeltaTable
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.convert import convert as convert_command
@@ -119,6 +120,14 @@ def append_new(spark, table, *, source, run):
 def copy_new_files(spark, table, *, landing, run):
     """Load the new files of a folder of CSV files."""
     copy_files(spark, table, landing, run=run)
+
+
+def copy_with_bad_records(spark, table, *, landing, run):
+    """Load the new files of a folder, with a quarantine beside the table. It must then have the bad records once."""
+    quarantine = f"{table} quarantine"
+    copy_files(spark, table, landing, run=run, quarantine=quarantine)
+    records = [(row["record"], row["run"]) for row in DeltaTable(quarantine).to_arrow().to_pylist()]
+    assert records == [("x", run)], records
 
 
 def delete(spark, table, *, condition, run):

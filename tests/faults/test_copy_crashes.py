@@ -12,6 +12,7 @@ from tests.support.tables import rows
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUN = "airflow/dag/task/-1/manual"
+PUTS = ("os.link", "end")
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,24 @@ def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_f
     table = tmp_path / "not killed"
     assert loaded_names(table) == ["1.csv", "2.csv"]
     assert copy_files(spark, table, landing, run="the next run").skip_reason
+
+
+def test_a_copy_with_bad_records_survives_kills_at_file_changes(spark_site, spark, tmp_path):
+    """The quarantine lies beside the table, so its file changes are steps too."""
+    landing, template = tmp_path / "landing", tmp_path / "template"
+    write_file(landing, "1.csv", "id\n1\n")
+    copy_files(spark, template, landing)
+    write_file(landing, "2.csv", "id\n2\nx\n")
+    steps = kill_at_steps(
+        spark_site,
+        tmp_path,
+        template,
+        "copy_with_bad_records",
+        rows_before=rows(template),
+        rows_after=[(1,), (2,)],
+        kinds=CHANGES if spark_site.is_campaign else PUTS,
+        landing=str(landing),
+        run=RUN,
+    )
+    commits = [step for step in steps if step.startswith("os.link") and step.endswith(".json") and "/0000" in step]
+    assert [" quarantine/" in step for step in commits[:2]] == [True, False], "the quarantine is committed first"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name, retention_faults
+from deltalite.requests.quarantine import quarantine_faults
 from deltalite.requests.source import Source, query_faults
 from deltalite.requests.source_paths import is_hidden, split_address
 
@@ -27,7 +28,7 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
     "ignoreextension": "Leave it out, and select files with `pattern`.",
     "samplingratio": "Leave it out: columns of the other records would be lost.",
     "mergeschema": "Leave it out: the task reads the columns of all files.",
-    "mode": "Leave it out: a bad record fails the task.",
+    "mode": "Leave it out: a bad record fails the task, or goes to `quarantine`.",
 }
 
 
@@ -43,6 +44,7 @@ class CopyRequest(CommitRequest):
         "max_records_per_file",
         "optimize_write",
         "properties",
+        "max_bad_share",
     }
 
     source: Source
@@ -61,6 +63,8 @@ class CopyRequest(CommitRequest):
     max_records_per_file: int | None = None
     optimize_write: bool = False
     audits: tuple[Audit, ...] = ()
+    quarantine: str | None = None
+    max_bad_share: float | None = None
 
     @property
     def operation(self) -> str:
@@ -94,6 +98,7 @@ class CopyRequest(CommitRequest):
             yield f"partition_by names '{repeated_column}' twice.", "Name each column once."
         yield from retention_faults(self.properties, "which files it has loaded")
         yield from audit_list_faults(self.audits)
+        yield from quarantine_faults(self)
         remedy = "Use on_rerun='skip', or 'write' to load the files that are new since."
         yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)
 

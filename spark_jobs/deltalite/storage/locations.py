@@ -178,6 +178,12 @@ def is_same_table(address: str, other_address: str) -> bool:
     return exist_locally and os.path.samefile(location.path, other_location.path)
 
 
+def contain_one_another(address: str, other_address: str) -> bool:
+    """Whether one of two canonical addresses is, or lies in, the folder of the other one."""
+    folder, other_folder = f"{address.rstrip('/')}/", f"{other_address.rstrip('/')}/"
+    return folder.startswith(other_folder) or other_folder.startswith(folder)
+
+
 def canonical_address(location: TableLocation) -> str:
     """Return the address in one spelling: `s3a://b/t` and `s3://b/t` are one address."""
     scheme = _CANONICAL_SCHEMES.get(location.scheme, location.scheme)

@@ -36,6 +36,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.audits import audit_results_of
 from deltalite.txn.flows import flow_ranges_of
 from deltalite.txn.proposal import SOURCE_VERSIONS
+from deltalite.txn.quarantine import quarantine_of
 from deltalite.txn.resuming import EarlierCommit, Rerun, check_requests_differ, decide, is_before
 
 _log = logging.getLogger(__name__)
@@ -292,6 +293,7 @@ def _skipped_result(
         partitions=_partitions(commit, metadata),
         flows=flow_ranges_of(info.get("operationParameters")),
         audits=audit_results_of(info.get("operationParameters")),
+        quarantine=quarantine_of(info.get("operationParameters"), _metrics(info.get("operationMetrics"))),
     )
 
 

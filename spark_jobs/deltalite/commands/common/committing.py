@@ -23,6 +23,7 @@ from deltalite.txn.commit import CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
 from deltalite.txn.flows import flow_ranges_of
 from deltalite.txn.proposal import BaseState, Operation, Proposal
+from deltalite.txn.quarantine import quarantine_of
 from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def commit_proposal(
         partitions=partitions,
         flows=flow_ranges_of(parameters),
         audits=audit_results_of(parameters),
+        quarantine=quarantine_of(parameters, proposal.operation.metrics),
     )
 
 

@@ -31,12 +31,12 @@ class LoadPlan(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """The operation parameters of the commit, in addition to those of the write."""
+        """The operation parameters of the commit, in addition to those of the write. Complete after `record`."""
         ...
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """The operation metrics of the commit, in addition to those of the write."""
+        """The operation metrics of the commit, in addition to those of the write. Complete after `record`."""
         ...
 
     def result_without_news(self, request: WriteRequest, base: Snapshot | None) -> OperationResult | None:
@@ -55,7 +55,8 @@ class LoadPlan(Protocol):
     def record(self) -> tuple[SetTransaction, ...]:
         """Record what the plan loads, and return the transactions that the commit sets. Called right before a commit.
 
-        Files that it writes take no effect without the commit.
+        Files that it writes take no effect without the commit. The next attempt of the run replaces the rows that it
+        commits to a quarantine table.
         """
         ...
 

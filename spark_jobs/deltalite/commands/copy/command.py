@@ -5,10 +5,11 @@ The steps:
 1. Load a snapshot, and look for an earlier commit of this run.
 2. List the files of the source, once for all attempts. Look them up in the record of the snapshot (`plan.py`).
 3. Read the new files, and write their rows like a write does. No version refers to the new data files yet.
-4. Write the record with the new files. No version names it yet.
-5. Commit the data files, the run and the transaction that names the record, in one version.
+4. Commit the bad records to the quarantine table, if there is one, in place of those of earlier attempts of the run.
+5. Write the record with the new files. No version names it yet.
+6. Commit the data files, the run and the transaction that names the record, in one version.
 
-A kill before step 5 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
+A kill before step 6 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
 step 1, and leaves these files out. With `validate_only` it stops in step 3, and writes nothing.
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import UncommittedRows
 from deltalite.commands.common.written_files import PublishedFiles
+from deltalite.commands.copy.bad_records import BadRecords
 from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
 from deltalite.commands.write.command import check_rows, write
 from deltalite.commands.write.report import write_metrics, write_operation
@@ -31,6 +33,7 @@ from deltalite.results import OperationResult, result_without_commit
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation
+from deltalite.txn.quarantine import QUARANTINED_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,14 +64,18 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         return listed
 
     write_request = _write_request(request)
+    bad_records = None if request.quarantine is None else BadRecords(spark, request, request.quarantine, store)
     if request.validate_only is not None:
-        return _validate(spark, request, write_request, store, source(), request.validate_only)
-    return write(
+        return _validate(spark, request, write_request, store, source(), request.validate_only, bad_records)
+    result = write(
         spark,
         write_request,
         describe=partial(_operation, request, write_request),
-        plan=lambda base: plan_load(request, store, source(), base),
+        plan=lambda base: plan_load(request, store, source(), base, bad_records),
     )
+    if bad_records is not None and result.skip_reason is not None:
+        bad_records.withdraw(existing_table(spark, store))
+    return result
 
 
 def _write_request(request: CopyRequest) -> WriteRequest:
@@ -97,15 +104,17 @@ def _validate(
     store: LogStore,
     source: ListedSource,
     row_count: int,
+    bad_records: BadRecords | None,
 ) -> OperationResult:
     """Check up to `row_count` rows of the new files like a load does, and return their number. Write nothing."""
     base = existing_table(spark, store)
-    load = plan_load(request, store, source, base)
+    load = plan_load(request, store, source, base, bad_records)
     result = load.result_without_news(write_request, base)
     if result is not None:
         return result
     valid_rows = check_rows(spark, write_request, store, base, load, row_count)
+    quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count)}
     _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.choice.files.num_rows)
     version = None if base is None else base.version
-    metrics = {**load.metrics, "numValidRows": valid_rows}
+    metrics = {**load.metrics, "numValidRows": valid_rows, **quarantined}
     return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
+from deltalite.commands.copy.bad_records import BadRecords, check_separate
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
@@ -29,7 +30,7 @@ from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.hadoop.tree import source_tree
 from deltalite.spark.reader.source_files import SourceFiles, read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
-from deltalite.storage.locations import canonical_address, parse_location
+from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
 
     Raises:
         SourceNotFoundError: the folder, or one of `file_names`, does not exist.
-        InvalidRequestError: a pattern is malformed, the source is a hidden file, or the folder and the table contain
-            one another.
+        InvalidRequestError: a pattern is malformed, the source is a hidden file, or two of the folder, the table and
+            the quarantine contain one another.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     path = request.source.path or ""
@@ -62,6 +63,7 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
     check_address_is_unambiguous(spark, base)
     folder = _source_folder(spark, base)
     _refuse_overlap(folder.address, request)
+    check_separate(request, folder.address)
     if request.file_names is not None:
         return ListedSource(folder=folder.address, files=find_files(folder, request.file_names))
     files = list_files(folder, path_pattern, request.pattern)
@@ -91,7 +93,7 @@ def _source_folder(spark: SparkSession, address: str) -> SourceFolder:
 def _refuse_overlap(folder: str, request: CopyRequest) -> None:
     """Refuse a source that contains the table or lies in it, because data files of the table would be loaded."""
     table = canonical_address(parse_location(request.table))
-    if f"{folder.rstrip('/')}/".startswith(f"{table}/") or f"{table}/".startswith(f"{folder.rstrip('/')}/"):
+    if contain_one_another(folder, table):
         raise InvalidRequestError(
             f"The source {folder} and the table {table} lie in one another, so files of the table could be loaded.",
             remedy="Move the files to a separate folder.",
@@ -106,6 +108,7 @@ class FileLoad:
     - `folder`: the folder of the source.
     - `base`: the snapshot on which the commit is based, None without a table.
     - `manifest`: the record of that snapshot.
+    - `bad_records`: the bad records of all attempts, None without a quarantine.
     """
 
     request: CopyRequest
@@ -114,6 +117,7 @@ class FileLoad:
     base: Snapshot | None
     manifest: Manifest
     choice: FileChoice
+    bad_records: BadRecords | None
 
     @property
     def loaded(self) -> tuple[pa.Table, StructType | None]:
@@ -124,12 +128,13 @@ class FileLoad:
     def parameters(self) -> Mapping[str, str]:
         """The source, as the history of the table shows it."""
         source = {"path": self.request.source.path or "", "format": self.request.source.format}
-        return {**source, "force": str(self.request.force).lower()}
+        quarantine = {} if self.bad_records is None else self.bad_records.parameters
+        return {**source, "force": str(self.request.force).lower(), **quarantine}
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """The numbers of files, and the range of their modification times."""
-        return self.choice.metrics
+        """The numbers of files and of bad records, and the range of the modification times of the files."""
+        return {**self.choice.metrics, **({} if self.bad_records is None else self.bad_records.metrics)}
 
     def result_without_news(
         self,
@@ -150,12 +155,24 @@ class FileLoad:
             addresses=self.choice.files["address"].to_pylist(),
             file_column=self.request.file_column,
         )
-        frame = read_source_files(spark, files, self._read_schema, merge_schema=request.merge_schema)
+        has_schema = self.request.source.schema is not None or self._read_schema is not None
+        frame = read_source_files(
+            spark,
+            files,
+            self._read_schema,
+            merge_schema=request.merge_schema,
+            separation=None if self.bad_records is None else self.bad_records.begin(has_schema=has_schema),
+        )
         with query_frames(spark, {name: frame}, request.query, request.query_params) as rows:
             yield QueryRows(frame=rows, source_versions={})
 
     def record(self) -> tuple[SetTransaction, ...]:
-        """Write the record with the new files, and return the transaction that names it. Nothing reads it before."""
+        """Commit the bad records, write the record with the new files, and return the transaction that names it.
+
+        Nothing reads the record of the files before the commit.
+        """
+        if self.bad_records is not None:
+            self.bad_records.commit(self.base)
         new_files = self.choice.new_files
         if not new_files.num_rows:  # with `force`, all files may be loaded already
             return ()
@@ -172,7 +189,13 @@ class FileLoad:
         return None if self.base is None or self.request.query is not None else self.base.schema
 
 
-def plan_load(request: CopyRequest, store: LogStore, source: ListedSource, base: Snapshot | None) -> FileLoad:
+def plan_load(
+    request: CopyRequest,
+    store: LogStore,
+    source: ListedSource,
+    base: Snapshot | None,
+    bad_records: BadRecords | None = None,
+) -> FileLoad:
     """Choose the files that the attempt on `base` loads. Reads the record, and no source file.
 
     Raises:
@@ -190,4 +213,12 @@ def plan_load(request: CopyRequest, store: LogStore, source: ListedSource, base:
         max_files=request.max_files,
         max_bytes=request.max_bytes,
     )
-    return FileLoad(request=request, store=store, folder=source.folder, base=base, manifest=manifest, choice=choice)
+    return FileLoad(
+        request=request,
+        store=store,
+        folder=source.folder,
+        base=base,
+        manifest=manifest,
+        choice=choice,
+        bad_records=bad_records,
+    )

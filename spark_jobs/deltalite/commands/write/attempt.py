@@ -183,6 +183,7 @@ class WriteAttempt:
             new_rows = staged_rows(self._spark, self._store, target.table, rows.files.adds)
             proposal = self._auditor.audit(audits, self._base, proposal, target.table, new_rows, stagings)
             proposal = replace(proposal, offsets=self._loads.record())
+            proposal = replace(proposal, operation=self._with_loads(proposal.operation))
             return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
@@ -295,11 +296,6 @@ class WriteAttempt:
             else ()
         )
         operation = self._operation(file_changes, rows, target) if self._describe is None else self._describe(rows)
-        operation = replace(
-            operation,
-            parameters={**operation.parameters, **self._loads.parameters},
-            metrics={**operation.metrics, **self._loads.metrics},
-        )
         return Proposal(
             base=BaseState.of(self._base),
             operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
@@ -312,6 +308,14 @@ class WriteAttempt:
             reads=self._reads(replaced),
             # A write without a data change takes the rearranged rows from its query. These rows have no ids.
             keeps_row_ids=request.data_change,
+        )
+
+    def _with_loads(self, operation: Operation) -> Operation:
+        """Return the operation with the parameters and metrics of the loads, which are complete after `record`."""
+        return replace(
+            operation,
+            parameters={**operation.parameters, **self._loads.parameters},
+            metrics={**operation.metrics, **self._loads.metrics},
         )
 
     def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:

@@ -1,0 +1,200 @@
+"""The commit of a run's rows to its quarantine table.
+
+The guarantees:
+
+- A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
+- The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
+  the rows with the same two values. So the table has the rows of the last attempt, and the rows of a run that has
+  committed to its target stay, also if the run is cleared and writes again.
+- The commit sets a transaction with these two values. Only an attempt that meets this transaction replaces rows; the
+  first commit of a run is an append that reads nothing. So runs with one quarantine table do not conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.existing_table import existing_table
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
+from deltalite.commands.common.run_identity import user_metadata
+from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TXN_VERSION, check_quarantine
+from deltalite.commands.write import write
+from deltalite.errors import ConcurrentFlowException, DeltaLiteError
+from deltalite.protocol.actions import SetTransaction
+from deltalite.requests import CommitRequest, Source, WriteMode, WriteRequest
+from deltalite.results import OperationResult, QuarantineResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.reader.quarantined_rows import quarantined_rows
+from deltalite.spark.reader.sources import QueryRows
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.find_run import find_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltalite.storage.log_store import LogStore
+    from deltalite.txn.proposal import ReadSet
+
+_LEAST_RETRIES = 10
+
+
+class QuarantineTable:
+    """The quarantine table of one request.
+
+    `target` is the store of the table to which the request commits.
+    """
+
+    def __init__(self, spark: SparkSession, address: str, request: CommitRequest, target: LogStore) -> None:
+        self._spark = spark
+        self.address = address
+        self._request = request
+        self._target = target
+
+    def check(self) -> None:
+        """Check that the rows of this run can be stored. Write nothing.
+
+        Raises: as `check_quarantine`, and as `existing_table`. The error names the quarantine.
+        """
+        with _naming_quarantine(self.address):
+            self._load()
+
+    def replace_rows(self, rows: DataFrame | None, txn: SetTransaction) -> QuarantineResult:
+        """Replace the rows of this run by `rows`, or by no row if it is None, in one commit.
+
+        Without rows, commit only if an earlier attempt of this run has stored rows. If another attempt of this run has
+        committed to the target, commit nothing, and return its quarantine.
+
+        Args:
+            rows: the rows with some of the columns of a quarantine. They must be the same in each computation.
+            txn: the transaction that identifies the run: the one that the commit to the target sets, if there is one.
+
+        Raises: as `check`, and as `write`.
+        """
+        with _naming_quarantine(self.address):
+            return replan_on_conflict(
+                partial(self._replace_rows, rows, txn),
+                rebase=Rebase.REPLAN,
+                retries=max(self._request.conflict_retries, _LEAST_RETRIES),
+                seconds=self._request.conflict_seconds,
+            )
+
+    def _replace_rows(self, rows: DataFrame | None, txn: SetTransaction) -> QuarantineResult:
+        # Case 1: the run has stored no rows, and has none to store.
+        is_repeated = _has_stored(self._load(), txn)
+        if rows is None and not is_repeated:
+            return QuarantineResult(table=self.address, version=None, rows=0)
+        # Case 2: another attempt of the run is done, so its rows must stay.
+        target_commit = (
+            find_run(self._target, self._request.identity) if is_repeated and self._request.identity else None
+        )
+        if target_commit is not None:
+            return target_commit.quarantine or QuarantineResult(table=self.address, version=None, rows=0)
+        # Case 3: the run stores its rows.
+        constants: dict[str, str | int] = {RUN: txn.app_id, TXN_VERSION: txn.version, AT: now_ms()}
+        frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
+
+        def plan(base: Snapshot | None) -> _RowsOfRun:
+            if _has_stored(base, txn) != is_repeated:
+                raise ConcurrentFlowException(
+                    f"Another attempt of this run stored rows in {self.address} meanwhile.",
+                    remedy="Run the task again.",
+                )
+            return _RowsOfRun(rows_of_run=frame, txn=txn, base=base)
+
+        result = write(self._spark, self._write_request(txn if is_repeated else None), plan=plan)
+        return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
+
+    def _write_request(self, replaced: SetTransaction | None) -> WriteRequest:
+        """Return the request of an append, or of the replacement of the rows of a transaction."""
+        request = self._request
+        return WriteRequest(
+            table=self.address,
+            single_writer=request.single_writer,
+            sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
+            mode=WriteMode.APPEND if replaced is None else WriteMode.OVERWRITE,
+            replace_where=None
+            if replaced is None
+            else f"{RUN} = {_sql_text(replaced.app_id)} AND {TXN_VERSION} = {replaced.version}",
+            user_metadata=user_metadata(request.identity, request.user_metadata),
+            conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot
+        )
+
+    def _load(self) -> Snapshot | None:
+        """Load the newest snapshot and check it. Return None if there is no table yet."""
+        refuse_version(self.address)
+        store = writable_store(self._spark, self.address, single_writer=self._request.single_writer)
+        base = existing_table(self._spark, store)
+        if base is not None:
+            base.check_log()
+            check_quarantine(base)
+        return base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowsOfRun:
+    """The rows of one run; a `LoadPlan`. `base` is the snapshot on which the commit is based."""
+
+    rows_of_run: DataFrame
+    txn: SetTransaction
+    base: Snapshot | None
+
+    @property
+    def loaded(self) -> object:
+        """Nothing: each attempt writes the rows again."""
+        return None
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """No parameters in addition to those of the write."""
+        return {}
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """No metrics in addition to those of the write."""
+        return {}
+
+    def result_without_news(self, _request: WriteRequest, _base: Snapshot | None) -> OperationResult | None:
+        """Return None, because the rows are always written."""
+        return None
+
+    @contextmanager
+    def rows(self, _spark: SparkSession, _sources: Mapping[str, Source], _request: WriteRequest) -> Iterator[QueryRows]:
+        """Yield the rows."""
+        yield QueryRows(frame=self.rows_of_run, source_versions={})
+
+    def record(self) -> tuple[SetTransaction, ...]:
+        """Return the transaction of the run. Its version never decreases."""
+        latest = None if self.base is None else self.base.transactions.get(self.txn.app_id)
+        version = self.txn.version if latest is None else max(self.txn.version, latest.version)
+        return (replace(self.txn, version=version),)
+
+    def added_to(self, reads: ReadSet) -> ReadSet:
+        """Return the read set with the transaction of the run."""
+        return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, self.txn.app_id))
+
+
+def _has_stored(base: Snapshot | None, txn: SetTransaction) -> bool:
+    """Whether an attempt with this transaction, or with a later one of the run, has stored rows in the snapshot."""
+    latest = None if base is None else base.transactions.get(txn.app_id)
+    return latest is not None and latest.version >= txn.version
+
+
+def _sql_text(text: str) -> str:
+    """Return a text as a literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+@contextmanager
+def _naming_quarantine(address: str) -> Iterator[None]:
+    """Name the quarantine in the errors of a block, because other errors of the task are about its target."""
+    try:
+        yield
+    except DeltaLiteError as error:
+        raise type(error)(f"The quarantine {address}: {error.problem}", remedy=error.remedy) from error

@@ -1,0 +1,26 @@
+"""The DAG `orders_quarantine` loads the good records of a file, and quarantines the bad one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.examples.dag_runs import FIRST_DAY, example, rows, run
+from tests.support.copying import write_file
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
+
+
+def test_bad_records_go_to_the_quarantine(airflow_db, tmp_path, monkeypatch):
+    lake, landing = tmp_path / "lake", tmp_path / "landing"
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(lake))
+    monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(landing))
+    good_lines = "".join(f"{number},{number}.5\n" for number in range(1, 9))
+    file = write_file(landing, "orders.csv", f"order_id,amount\n{good_lines}9,ten\n")
+    dag_run = run(example("orders_quarantine"), FIRST_DAY)
+    assert dag_run.state == "success"
+    assert [row["order_id"] for row in rows(lake / "good_orders")] == list(range(1, 9))
+    (bad,) = rows(lake / "bad_orders")
+    assert (bad["file"], bad["line"], bad["record"]) == (str(file), 10, "9,ten")
+    result = dag_run.return_values["load"]
+    assert result["quarantine"] == {"table": str(lake / "bad_orders"), "version": 0, "rows": 1}
+    assert bad["run"] == result["app_id"]
