@@ -205,8 +205,17 @@ def test_a_training_job_that_does_not_end_is_killed_with_its_children(stand_in, 
     with pytest.raises(InstallationError, match="did not end within"):
         make_archive(stand_in.program, stand_in.environ)
     child = int(Path(stand_in.environ["SPARK_RUNS"]).read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    end = time.monotonic() + 10  # a killed process ends only when it gets processor time
+    while _is_running(child) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not _is_running(child)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_part_of_an_archive_is_not_used_after_its_jvm_was_killed(stand_in):
