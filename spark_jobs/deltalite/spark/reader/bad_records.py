@@ -13,6 +13,7 @@ If Spark reports no observation, because it has optimized the step away, a separ
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -135,7 +136,7 @@ class _Part:
             self.observe_all()
             values = self._observation.get
         by_path = {path_key(address): address for address in self.schema.addresses}
-        self.bad_paths = {path: address_of(path, by_path) for path in values["paths"]}
+        self.bad_paths = {path: address_of(path, by_path) for path in json.loads(values["paths"])}
         return RecordCounts(
             records=values["records"], bad_records=values["bad_records"], bad_files=frozenset(self.bad_paths.values())
         )
@@ -157,7 +158,8 @@ class _Part:
             self._observation,
             F.count(F.lit(1)).alias("records"),
             F.count(F.when(is_bad, F.lit(1))).alias("bad_records"),
-            F.collect_set(F.when(is_bad, F.col(_PATH))).alias("paths"),
+            # A text, because PySpark 4.0 does not convert an array.
+            F.to_json(F.collect_set(F.when(is_bad, F.col(_PATH)))).alias("paths"),
             F.max(F.array_contains(is_null, F.lit(True))).alias("columns"),
         )
         self.good_rows = observed.where(~is_bad).drop(CORRUPT, _PATH)
@@ -277,7 +279,7 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
 def _get_observed(observation: Observation, seconds: float) -> dict[str, Any] | None:
     """Return the observed values, or None if Spark does not report them.
 
-    `Observation.get` fails if Spark has optimized the observation away, and waits forever if no query has run.
+    If Spark has optimized the observation away, `Observation.get` fails, and waits forever in Spark 4.0.
     """
     results: list[dict[str, Any]] = []
 
