@@ -113,7 +113,7 @@ def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
     target = tmp_path / "by query"
     result = copy_files(
         spark, target, landing, "json", schema="id INT, d DATE, n STRUCT<a: INT>", quarantine=str(quarantine),
-        max_bad_share=1, query="SELECT x.id FROM source x JOIN source y ON x.id = y.id", run="r",
+        max_bad_share=1, query="SELECT x.id FROM source x LEFT JOIN source y ON x.id = y.id", run="r",
     )  # fmt: skip
     assert rows(target) == [(1,), (2,), (3,), (7,)], "the query needs one column, and whole records are checked"
     assert [(row["line"], row["record"]) for row in quarantined(quarantine)] == [
@@ -221,6 +221,20 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     assert (orphan.skipped, orphan.quarantine.rows) == (True, 2)
     assert [(row["record"], row["txn_version"]) for row in quarantined(quarantine)] == [
         ("x", 0), ("y", 1), ("z", 2), ("w", 2),
+    ]  # fmt: skip
+    # A killed attempt has stored rows, and its retry replaces only these.
+    write_file(landing, "e.csv", "id\nu\n")
+
+    def fail():
+        raise SourceError("killed", remedy="")
+
+    run_before_commits(monkeypatch, lambda: None, fail)
+    with pytest.raises(SourceError, match="killed"):
+        copy_files(spark, table, landing, generation=3, **options)
+    write_file(landing, "e.csv", "id\nv\n", second=9)
+    copy_files(spark, table, landing, generation=3, **options)
+    assert sorted((row["record"], row["txn_version"]) for row in quarantined(quarantine)) == [
+        ("v", 3), ("w", 2), ("x", 0), ("y", 1), ("z", 2),
     ]  # fmt: skip
 
 
