@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from deltalite.watch import Snapshot
 
 
-def find_finished_run(operator: DeltaCommitOperator, store: LogStore, request: CommitRequest) -> OperationResult | None:
+def find_finished_run(
+    operator: DeltaCommitOperator, store: LogStore, request: CommitRequest, *, has_run: bool = False
+) -> OperationResult | None:
     """Return the commit of this DAG run, or the result if the sources have nothing new. None if there is work to do.
 
-    The log is loaded once.
+    The log is loaded once. `has_run` tells that a job of this task attempt has ended.
 
     Raises: as `watch.find_run`.
     """
@@ -35,19 +37,19 @@ def find_finished_run(operator: DeltaCommitOperator, store: LogStore, request: C
         return None
     result = None if request.identity is None else watch.earlier_result(base, store.root, request.identity)
     if result is None and isinstance(request, CopyRequest):
-        return _result_without_new_files(operator, base, request)
+        return _result_without_new_files(operator, base, request, has_run=has_run)
     return result or _result_without_news(operator, base, request)
 
 
 def _result_without_new_files(
-    operator: DeltaCommitOperator, base: Snapshot, request: CopyRequest
+    operator: DeltaCommitOperator, base: Snapshot, request: CopyRequest, *, has_run: bool
 ) -> OperationResult | None:
     """Return the result if all files are loaded; None otherwise, or if it is unknown."""
     from deltalite import new_files
 
     try:
         source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
-        if _may_have_quarantined_rows(operator, request):
+        if not has_run and _may_have_quarantined_rows(operator, request):
             return None
         return new_files.result_without_new_files(base, request, source_store)
     except DeltaLiteError as error:

@@ -10,6 +10,7 @@ from deltalite.requests import CopyRequest, Request
 
 if TYPE_CHECKING:
     from deltalite.results import OperationResult
+    from deltalite.storage.log_store import LogStore
 
 
 class DeltaCopyOperator(DeltaCommitOperator):
@@ -64,8 +65,8 @@ class DeltaCopyOperator(DeltaCommitOperator):
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
-        without atomic creation of a file; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table or to its quarantine at the same time.
+        Needed only on storage without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` (the default) keeps the
         commit; ``write`` loads the files that are new since. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
@@ -157,6 +158,16 @@ class DeltaCopyOperator(DeltaCommitOperator):
         """Return the addresses of the table and of the quarantine, and of the tables that audits refer to."""
         quarantine = cast("CopyRequest", request).quarantine
         return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
+
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
+        """Return the commit of this DAG run. If a job that succeeded made none, all files may be loaded.
+
+        The job has removed the bad records that earlier attempts of the run stored.
+        """
+        from airflow_provider_deltalite.incremental import find_finished_run
+
+        result = find_finished_run(self, store, cast("CopyRequest", request), has_run=True)
+        return None if failed and result is not None and result.skip_reason else result
 
     def log_result(self, result: OperationResult) -> None:
         """Log the result, with a warning if records went to the quarantine."""

@@ -86,6 +86,9 @@ def test_the_job_decides_if_an_attempt_has_stored_bad_records(
     with pytest.raises(Exception, match=r"."):
         task.execute(context)
     assert spark_submit.was_called
+    store, request = LocalLogStore(str(loaded_table)), task.prepare_request(task._request(), context)
+    assert task.find_result_after_job(store, request, failed=False).skip_reason, "the job has removed the bad records"
+    assert task.find_result_after_job(store, request, failed=True) is None
 
 
 def test_the_job_decides_about_a_folder_with_many_files(loaded_table, landing, spark_submit, context, monkeypatch):

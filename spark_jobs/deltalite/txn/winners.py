@@ -38,6 +38,7 @@ from deltalite.log.action_files import actions_in
 from deltalite.log.file_table import FIELD_DEFAULTS, file_key
 from deltalite.protocol.actions import (
     LOADED_FILES_APP_ID,
+    SOURCE_OFFSET_PREFIX,
     Action,
     AddCDCFile,
     AddFile,
@@ -223,7 +224,8 @@ def _offset_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
     app_id = next((app_id for app_id in app_ids if app_id.startswith(prefixes)), None)
     if app_id is None:
         return None
-    subject = "the record of loaded files" if app_id == LOADED_FILES_APP_ID else f"the source offset '{app_id}'"
+    kind = "source offset" if app_id.startswith(SOURCE_OFFSET_PREFIX) else "transaction"
+    subject = "the record of loaded files" if app_id == LOADED_FILES_APP_ID else f"the {kind} '{app_id}'"
     return ConcurrentFlowException(
         f"The winning commit, {winner}, set {subject}, which this operation read at version {proposal.base.version}.",
         remedy=_RETRY,

@@ -7,11 +7,13 @@ import re
 
 import pytest
 
+import deltalite.commands.quarantine.table as quarantine_module
 import deltalite.spark.reader.bad_records as bad_records_module
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.errors import (
     AppendOnlyError,
+    ConcurrentTransactionException,
     ConstraintViolationError,
     DeltaLiteError,
     InvalidRequestError,
@@ -163,7 +165,7 @@ def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark,
 
 def test_lines_are_numbered_across_the_blocks_of_a_file(spark, landing, table, quarantine, monkeypatch):
     blocks = {"spark.sql.files.maxPartitionBytes": "40", "spark.sql.files.openCostInBytes": "1"}
-    monkeypatch.setattr(bad_records_module, "PINNED_BLOCKS", {**bad_records_module.PINNED_BLOCKS, **blocks})
+    monkeypatch.setattr(bad_records_module, "TEXT_SETTINGS", {**bad_records_module.TEXT_SETTINGS, **blocks})
     lines = [f"{number},name,1" if number % 7 else f"bad {number},name,1" for number in range(2, 60)]
     write_file(landing, "a.csv", "\n".join(["id,name,amount", *lines]))
     write_file(landing, "b.csv", "id,name,amount\n1,x,1\n")
@@ -232,10 +234,62 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     with pytest.raises(SourceError, match="killed"):
         copy_files(spark, table, landing, generation=3, **options)
     write_file(landing, "e.csv", "id\nv\n", second=9)
-    copy_files(spark, table, landing, generation=3, **options)
+    copy_files(spark, table, landing, generation=4, **options)  # the task was cleared, and not retried
     assert sorted((row["record"], row["txn_version"]) for row in quarantined(quarantine)) == [
-        ("v", 3), ("w", 2), ("x", 0), ("y", 1), ("z", 2),
+        ("v", 4), ("w", 2), ("x", 0), ("y", 1), ("z", 2),
     ]  # fmt: skip
+
+
+def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
+    spark, landing, table, quarantine, monkeypatch
+):
+    options = {"quarantine": str(quarantine), "max_bad_share": 1, "run": "key", "on_rerun": "write"}
+    write_file(landing, "1/a.csv", "id\nx\n")
+    write_file(landing, "2/b.csv", "id\ny\n")
+    separate = bad_records_module.RecordSeparation.bad_records
+
+    def separate_after_rival(*arguments):
+        monkeypatch.undo()
+        copy_files(spark, table, landing / "2", **options)
+        monkeypatch.setattr(quarantine_module, "earlier_result", lambda *_arguments: None)  # as if it were another run
+        return separate(*arguments)
+
+    monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
+    with pytest.raises(ConcurrentTransactionException, match="has stored no bad record"):
+        copy_files(spark, table, landing / "1", **options)
+    assert [row["record"] for row in quarantined(quarantine)] == ["y"]
+
+
+def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_path, landing, quarantine):
+    options = {"quarantine": str(quarantine), "max_bad_share": 1}
+    good = b'{"id": 1, "amount": 0.25}'
+    lines = {
+        "latin-1": b'{"id": 2, "name": "M\xfcller"}', "zeros": b"\x00\x00\x00\x00", "digits": b'{"id": 3, "amount": '
+        b"0.10000000000000000555}", "broken": b"{", "blank": b" \t", "mark": b'\xef\xbb\xbf{"id": 4}',
+    }  # fmt: skip
+    for name, line in lines.items():
+        write_file(landing, f"{name}.json", "").write_bytes(b"\n".join((good, line, good)))
+    define_table(spark, TableRequest(table=str(tmp_path / "t"), schema=SCHEMA))
+    result = copy_files(spark, tmp_path / "t", landing, "json", run="r", **options)
+    records = {row["file"].rpartition("/")[2].removesuffix(".json"): row for row in quarantined(quarantine)}
+    assert sorted(records) == ["broken", "digits", "latin-1", "zeros"]
+    assert len(records) == result.quarantine.rows and len(rows(tmp_path / "t")) == 2 * len(lines) + 1
+    assert records["latin-1"]["record"] == '{"id": 2, "name": "M\ufffdller"}'
+    write_file(landing / "csv", "a.csv", "").write_bytes(b"x,M\xfcller,1\n1,M\xfcller,1\n")
+    write_file(landing / "ascii", "b.csv", "").write_bytes(b"y,one,1\n2,M\xfcller,1\n")
+    csv_options: dict[str, str] = {}
+    copy_files(spark, tmp_path / "t", landing / "csv", run="csv", source_options=csv_options, **options)
+    csv_options["encoding"] = "US-ASCII"
+    copy_files(spark, tmp_path / "t", landing / "ascii", run="ascii", source_options=csv_options, **options)
+    assert {row["record"] for row in quarantined(quarantine)} >= {"x,M\ufffdller,1", "y,one,1"}
+    # The subquery reads only a part of the file.
+    write_file(landing / "query", "c.csv", "id\n" + "5\n" * 40 + "z\n")
+    result = copy_files(
+        spark, tmp_path / "t", landing / "query", run="query", schema="id INT",
+        query="SELECT id, CAST(NULL AS STRING) AS name, CAST(NULL AS DECIMAL(5,2)) AS amount FROM source "
+        "WHERE EXISTS (SELECT 1 FROM source WHERE id = 5)", **options,
+    )  # fmt: skip
+    assert (result.metrics["numOutputRows"], result.quarantine.rows) == (40, 1)
 
 
 def test_runs_that_share_a_quarantine_at_the_same_time_both_succeed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
@@ -24,7 +24,7 @@ from deltalite.storage.locations import canonical_address, contain_one_another, 
 from deltalite.txn.quarantine import QUARANTINED_ROWS, quarantine_parameters
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from deltalite.snapshot import Snapshot
     from deltalite.storage.log_store import LogStore
@@ -87,22 +87,21 @@ class BadRecords:
         """
         if self._result is not None:
             return
-        txn = self._transaction(base)
-        counts = self._separation.counts()
-        if not counts.bad_files:
-            self._result = self._table.replace_rows(None, txn)
+        # A query may have read only some of the records, or have observed them several times.
+        counts = self._separation.counts() if self._request.query is None else self._separation.count_all()
+        self._check_share(counts)
+        if not counts.bad_records:
+            self._result = self._table.replace_rows(None, self._transaction(base), base)
             return
-        rows = self._separation.bad_records(self._spark, counts.bad_files)
-        examples = _examples(rows)
-        self._check_share(counts, examples)
-        self._result = self._table.replace_rows(rows, txn)
+        rows = self._separation.bad_records(self._spark)
+        self._result = self._table.replace_rows(rows, self._transaction(base), base)
         _log.warning(
             "Quarantined %s bad records of %s files in version %s of %s: %s",
             self._result.rows,
             len(counts.bad_files),
             self._result.version,
             self._result.table,
-            "; ".join(examples),
+            "; ".join(_texts(rows.limit(_SHOWN_RECORDS).collect())),
         )
 
     def withdraw(self, base: Snapshot | None) -> None:
@@ -112,7 +111,7 @@ class BadRecords:
 
         Raises: as `QuarantineTable.replace_rows`.
         """
-        self._table.replace_rows(None, self._transaction(base))
+        self._table.replace_rows(None, self._transaction(base), base)
 
     def preview(self, row_count: int) -> int:
         """Read all new files, log up to `row_count` bad records, and return the number of all. Write nothing.
@@ -121,12 +120,12 @@ class BadRecords:
             SourceError: as `commit`.
         """
         counts = self._separation.count_all()
-        if not counts.bad_files:
+        self._check_share(counts)
+        if not counts.bad_records:
             return 0
-        rows = self._separation.bad_records(self._spark, counts.bad_files)
-        for text in _examples(rows, row_count):
+        rows = self._separation.bad_records(self._spark)
+        for text in _texts(rows.limit(row_count).collect()):
             _log.warning("A load would quarantine a record: %s", text)
-        self._check_share(counts, _examples(rows))
         return rows.count()
 
     def _transaction(self, base: Snapshot | None) -> SetTransaction:
@@ -134,10 +133,11 @@ class BadRecords:
         txn = transaction(self._request.identity, base, now_ms=now_ms())
         return txn or SetTransaction(app_id=self._random_app_id, version=0, last_updated_ms=now_ms())
 
-    def _check_share(self, counts: RecordCounts, examples: Sequence[str]) -> None:
+    def _check_share(self, counts: RecordCounts) -> None:
         limit = self._request.max_bad_share
         limit = DEFAULT_MAX_BAD_SHARE if limit is None else limit
         if counts.bad_records > limit * counts.records:
+            examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(
                 f"Nothing was loaded into {self._request.table}: {counts.bad_records} of {counts.records} records do "
                 f"not fit the schema, and max_bad_share={limit} allows fewer. {'; '.join(examples)}",
@@ -155,8 +155,8 @@ def check_separate(request: CopyRequest, folder: str) -> None:
     if request.quarantine is None:
         return
     quarantine = canonical_address(parse_location(request.quarantine))
-    others = {"table": canonical_address(parse_location(request.table)), "source": folder.rstrip("/")}
-    for role, address in others.items():
+    addresses = {"table": canonical_address(parse_location(request.table)), "source": folder.rstrip("/")}
+    for role, address in addresses.items():
         if contain_one_another(quarantine, address):
             raise InvalidRequestError(
                 f"The quarantine {quarantine} and the {role} {address} lie in one another.",
@@ -164,7 +164,6 @@ def check_separate(request: CopyRequest, folder: str) -> None:
             )
 
 
-def _examples(rows: DataFrame, count: int = _SHOWN_RECORDS) -> list[str]:
-    """Return texts for some bad records."""
-    shown = rows.select("file", "line", "reason").limit(count).collect()
-    return [f"{row['file']}{'' if row['line'] is None else ':' + str(row['line'])}: {row['reason']}" for row in shown]
+def _texts(records: Iterable[Row]) -> list[str]:
+    """Return the place and the reason of each bad record."""
+    return [f"{row['file']}{'' if row['line'] is None else ':' + str(row['line'])}: {row['reason']}" for row in records]

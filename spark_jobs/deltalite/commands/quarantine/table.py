@@ -4,9 +4,9 @@ The guarantees:
 
 - A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
 - The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
-  the rows with the same two values. So the table has the rows of the last attempt, and the rows of a run that has
-  committed to its target stay, also if the run is cleared and writes again.
-- The commit sets a transaction with these two values. Only an attempt that meets this transaction replaces rows; the
+  the rows of this app id with versions that the target does not have. So the table has the rows of the last attempt,
+  and the rows of a run that has committed to its target stay, also if the run is cleared and writes again.
+- The commit sets a transaction with these two values. Only an attempt that meets such a transaction replaces rows; the
   first commit of a run is an append that reads nothing. So runs with one quarantine table do not conflict.
 """
 
@@ -24,7 +24,7 @@ from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import user_metadata
 from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TXN_VERSION, check_quarantine
 from deltalite.commands.write import write
-from deltalite.errors import ConcurrentFlowException, DeltaLiteError
+from deltalite.errors import ConcurrentFlowException, ConcurrentTransactionException, DeltaLiteError
 from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import CommitRequest, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult, QuarantineResult
@@ -33,7 +33,7 @@ from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.reader.quarantined_rows import quarantined_rows
 from deltalite.spark.reader.sources import QueryRows
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.find_run import find_run
+from deltalite.txn.find_run import earlier_result, newest_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,9 @@ class QuarantineTable:
         with _naming_quarantine(self.address):
             self._load()
 
-    def replace_rows(self, rows: DataFrame | None, txn: SetTransaction) -> QuarantineResult:
+    def replace_rows(
+        self, rows: DataFrame | None, txn: SetTransaction, target_base: Snapshot | None
+    ) -> QuarantineResult:
         """Replace the rows of this run by `rows`, or by no row if it is None, in one commit.
 
         Without rows, commit only if an earlier attempt of this run has stored rows. If another attempt of this run has
@@ -73,54 +75,79 @@ class QuarantineTable:
         Args:
             rows: the rows with some of the columns of a quarantine. They must be the same in each computation.
             txn: the transaction that identifies the run: the one that the commit to the target sets, if there is one.
+            target_base: the snapshot of the target on which the commit to the target is based.
 
-        Raises: as `check`, and as `write`.
+        Raises:
+            ConcurrentTransactionException: another run with the same app id has committed to the target.
+            DeltaLiteError: as `check`, and as `write`.
         """
-        with _naming_quarantine(self.address):
-            return replan_on_conflict(
-                partial(self._replace_rows, rows, txn),
-                rebase=Rebase.REPLAN,
-                retries=max(self._request.conflict_retries, _LEAST_RETRIES),
-                seconds=self._request.conflict_seconds,
-            )
+        return replan_on_conflict(
+            partial(self._replace_rows, rows, txn, _latest_version(target_base, txn.app_id)),
+            rebase=Rebase.REPLAN,
+            retries=max(self._request.conflict_retries, _LEAST_RETRIES),
+            seconds=self._request.conflict_seconds,
+        )
 
-    def _replace_rows(self, rows: DataFrame | None, txn: SetTransaction) -> QuarantineResult:
+    def _replace_rows(self, rows: DataFrame | None, txn: SetTransaction, committed_version: int) -> QuarantineResult:
         # Case 1: the run has stored no rows, and has none to store.
-        is_repeated = _has_stored(self._load(), txn)
+        with _naming_quarantine(self.address):
+            is_repeated = _latest_version(self._load(), txn.app_id) > committed_version
         if rows is None and not is_repeated:
             return QuarantineResult(table=self.address, version=None, rows=0)
         # Case 2: another attempt of the run is done, so its rows must stay.
-        target_commit = (
-            find_run(self._target, self._request.identity) if is_repeated and self._request.identity else None
-        )
+        target_commit = self._find_newer_commit(txn, committed_version)
         if target_commit is not None:
             return target_commit.quarantine or QuarantineResult(table=self.address, version=None, rows=0)
         # Case 3: the run stores its rows.
+        with _naming_quarantine(self.address):
+            return self._write(rows, txn, committed_version, is_repeated=is_repeated)
+
+    def _find_newer_commit(self, txn: SetTransaction, committed_version: int) -> OperationResult | None:
+        """Return the commit of another attempt of this run to the target; None if there is none.
+
+        Raises:
+            ConcurrentTransactionException: another run with the same app id has committed to the target.
+        """
+        identity, newest = self._request.identity, newest_snapshot(self._target)
+        if newest is None or identity is None or _latest_version(newest, txn.app_id) <= committed_version:
+            return None
+        result = earlier_result(newest, self._target.root, identity)
+        if result is None:
+            raise ConcurrentTransactionException(
+                f"Another run with the app id '{txn.app_id}' has committed to {self._target.root} while this task was "
+                "running. This task has stored no bad record.",
+                remedy="Run the task again. It then loads the files that the other run has not loaded.",
+            )
+        return result
+
+    def _write(
+        self, rows: DataFrame | None, txn: SetTransaction, committed_version: int, *, is_repeated: bool
+    ) -> QuarantineResult:
         constants: dict[str, str | int] = {RUN: txn.app_id, TXN_VERSION: txn.version, AT: now_ms()}
         frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
 
         def plan(base: Snapshot | None) -> _RowsOfRun:
-            if _has_stored(base, txn) != is_repeated:
+            if (_latest_version(base, txn.app_id) > committed_version) != is_repeated:
                 raise ConcurrentFlowException(
                     f"Another attempt of this run stored rows in {self.address} meanwhile.",
                     remedy="Run the task again.",
                 )
             return _RowsOfRun(rows_of_run=frame, txn=txn, base=base)
 
-        result = write(self._spark, self._write_request(txn if is_repeated else None), plan=plan)
+        replaced = f"{RUN} = {_sql_text(txn.app_id)} AND {TXN_VERSION} > {committed_version}" if is_repeated else None
+        result = write(self._spark, self._write_request(replaced), plan=plan)
         return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
 
-    def _write_request(self, replaced: SetTransaction | None) -> WriteRequest:
-        """Return the request of an append, or of the replacement of the rows of a transaction."""
+    def _write_request(self, replaced: str | None) -> WriteRequest:
+        """Return the request of an append, or of the replacement of the rows for which `replaced` is true."""
         request = self._request
         return WriteRequest(
             table=self.address,
             single_writer=request.single_writer,
             sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
             mode=WriteMode.APPEND if replaced is None else WriteMode.OVERWRITE,
-            replace_where=None
-            if replaced is None
-            else f"{RUN} = {_sql_text(replaced.app_id)} AND {TXN_VERSION} = {replaced.version}",
+            replace_where=replaced,
+            optimize_write=True,  # each of many files may have only a few bad records
             user_metadata=user_metadata(request.identity, request.user_metadata),
             conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot
         )
@@ -170,19 +197,17 @@ class _RowsOfRun:
 
     def record(self) -> tuple[SetTransaction, ...]:
         """Return the transaction of the run. Its version never decreases."""
-        latest = None if self.base is None else self.base.transactions.get(self.txn.app_id)
-        version = self.txn.version if latest is None else max(self.txn.version, latest.version)
-        return (replace(self.txn, version=version),)
+        return (replace(self.txn, version=max(self.txn.version, _latest_version(self.base, self.txn.app_id))),)
 
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transaction of the run."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, self.txn.app_id))
 
 
-def _has_stored(base: Snapshot | None, txn: SetTransaction) -> bool:
-    """Whether an attempt with this transaction, or with a later one of the run, has stored rows in the snapshot."""
-    latest = None if base is None else base.transactions.get(txn.app_id)
-    return latest is not None and latest.version >= txn.version
+def _latest_version(snapshot: Snapshot | None, app_id: str) -> int:
+    """Return the version of the latest transaction of an app id, -1 without one."""
+    latest = None if snapshot is None else snapshot.transactions.get(app_id)
+    return -1 if latest is None else latest.version
 
 
 def _sql_text(text: str) -> str:

@@ -2,7 +2,7 @@
 
 Spark reads a large file in blocks, and knows no line numbers. A first query counts the lines of each block, and a
 second query adds the lines of the earlier blocks to the position in the block. Both queries read the same blocks,
-because `PINNED_BLOCKS` makes the division of files into blocks depend on their sizes only.
+because `TEXT_SETTINGS` makes the division of files into blocks depend on their sizes only.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 
-PINNED_BLOCKS = {
+TEXT_SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "128MB",
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.files.openCostInBytes": "4MB",
+    "spark.sql.legacy.codingErrorAction": "true",  # replaces invalid bytes, as Spark's readers do
 }
 """The settings with which the caller of `numbered_lines` must call it and run the query."""
 FILE, LINE, TEXT = "file", "line", "text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
+CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"
+"""The characters that Spark's readers ignore in a line without a record, as ranges of a regular expression."""
 _BYTES_CHARSETS = {
     "utf-8": "UTF-8",
     "ascii": "US-ASCII",
@@ -46,6 +49,7 @@ class LineFormat:
     - `has_header`: whether the first line with content is a header.
     - `comment`: the character with which a comment begins, if any.
     - `is_whole_text`: whether the whole file counts as one line, without a number.
+    - `blank`: the characters of a line without content, as a range of a regular expression.
     """
 
     separator: str | None = None
@@ -53,6 +57,7 @@ class LineFormat:
     has_header: bool = False
     comment: str | None = None
     is_whole_text: bool = False
+    blank: str = CSV_BLANK
 
 
 def spark_charset(encoding: str) -> str | None:
@@ -66,7 +71,7 @@ def spark_charset(encoding: str) -> str | None:
 def numbered_lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
     """Return the columns `FILE`, `LINE` and `TEXT` of the lines with content, without headers and comments.
 
-    Call the function and run the query with the settings `PINNED_BLOCKS`.
+    Call the function and run the query with the settings `TEXT_SETTINGS`.
     """
     lines = _lines(spark, addresses, line_format)
     by_path = {path_key(address): address for address in addresses}
@@ -114,8 +119,8 @@ def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineForma
 
 
 def _has_content(line_format: LineFormat) -> Column:
-    """Whether the line is neither empty nor a comment. Spark's CSV reader trims characters up to the space."""
-    has_content = F.col(TEXT).rlike("[^\\x00-\\x20]")
+    """Whether the line is neither empty nor a comment."""
+    has_content = F.col(TEXT).rlike(f"[^{line_format.blank}]")
     return has_content if line_format.comment is None else has_content & ~F.col(TEXT).startswith(line_format.comment)
 
 

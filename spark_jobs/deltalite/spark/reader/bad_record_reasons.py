@@ -42,6 +42,13 @@ def parsed_record(
     return F.from_csv(record, ddl(schema), all_options)
 
 
+def as_texts(columns: spark_types.StructType) -> spark_types.StructType:
+    """Return the columns with the type of a text."""
+    return spark_types.StructType(
+        [spark_types.StructField(column.name, spark_types.StringType()) for column in columns]
+    )
+
+
 def ddl(columns: spark_types.StructType) -> str:
     """Return the DDL of columns that are not nested."""
     return ", ".join(f"{quoted(column.name)} {column.dataType.simpleString()}" for column in columns)
@@ -53,6 +60,9 @@ def reason_of(
     columns: spark_types.StructType,
     options: Mapping[str, str],
     types: Mapping[str, DataType],
+    *,
+    texts: Column,
+    typed: Column,
 ) -> Column:
     """Return the reason why a bad record does not fit.
 
@@ -62,12 +72,9 @@ def reason_of(
         columns: the columns with the types of the reader.
         options: the options of the source.
         types: the types to which the texts of some columns are converted, by lower-case name.
+        texts: the record, parsed with all columns as texts.
+        typed: the record, parsed with its columns.
     """
-    text_columns = spark_types.StructType(
-        [spark_types.StructField(column.name, spark_types.StringType()) for column in columns]
-    )
-    texts = parsed_record(record, file_format, text_columns, options)
-    typed = parsed_record(record, file_format, columns, options)
     reasons = [_shape_reason(record, texts, file_format, len(columns.fields), options)]
     for column, field in zip(columns.fields, from_spark(columns), strict=True):
         text, value = texts.getField(column.name), typed.getField(column.name)

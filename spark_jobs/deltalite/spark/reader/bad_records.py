@@ -5,8 +5,9 @@ A record is bad if it does not fit the schema with which the files are read. The
 1. The query that writes the good records leaves the bad ones out. Spark observes which files have bad records.
 2. A second query reads only these files, and returns their bad records with line numbers and reasons.
 
-So no file without bad records is read twice. Both steps use the same parser of Spark. It parses whole records, also if
-the query needs only some columns.
+So no file without bad records is read twice. Both steps parse whole records, also if the query needs only some columns.
+Spark's readers parse bytes and its functions parse texts, so they can differ, such as for invalid UTF-8. If the second
+query finds another number of bad records than the first one, Spark's reader returns them, without line numbers.
 
 If Spark reports no observation, because it has optimized the step away, a separate query observes all files.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -34,24 +35,26 @@ from deltalite.spark.columns.lost_values import any_of, loses_value
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.reader.bad_record_lines import (
+    CSV_BLANK,
     FILE,
+    JSON_BLANK,
     LINE,
-    PINNED_BLOCKS,
     TEXT,
+    TEXT_SETTINGS,
     LineFormat,
     address_of,
     numbered_lines,
     path_key,
     spark_charset,
 )
-from deltalite.spark.reader.bad_record_reasons import CORRUPT, parsed_record, reason_of
+from deltalite.spark.reader.bad_record_reasons import CORRUPT, as_texts, parsed_record, reason_of
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, computing_rows
 from deltalite.spark.runtime.session import settings
 
 _log = logging.getLogger(__name__)
 REASON, RECORD = "reason", "record"
-_PATH, _PARSED, _SUBJECT = "_deltalite_path", "parsed", "subject"
+_PATH, _TEXTS, _PARSED, _SUBJECT, _COUNT = "_deltalite_path", "texts", "parsed", "subject", "count"
 _WRITER_OPTIONS = ("sep", "delimiter", "quote", "escape")
 _OBSERVED_WITHIN_S = 60.0
 _TRUE = "true"
@@ -90,7 +93,13 @@ class RecordSchema:
             has_header=is_csv and options.get("header", "false").lower() == _TRUE,
             comment=options.get("comment") if is_csv else None,
             is_whole_text=is_multi_line,
+            blank=CSV_BLANK if is_csv else JSON_BLANK,
         )
+
+    @property
+    def has_encoding(self) -> bool:
+        """Whether the source names the encoding of its files."""
+        return "encoding" in self.options or "charset" in self.options
 
     def has_lost_value(self, value_of: Callable[[str], Column]) -> Column:
         """Return whether the conversion of a text would lose something. `value_of` returns the column of a name."""
@@ -126,6 +135,7 @@ class _Part:
         self.schema = schema
         self.read = read
         self.bad_paths: dict[str, str] = {}  # the addresses of the files with bad records, by Spark's spelling
+        self.bad_count = 0
         self._observe()
 
     def counts(self) -> RecordCounts:
@@ -137,8 +147,9 @@ class _Part:
             values = self._observation.get
         by_path = {path_key(address): address for address in self.schema.addresses}
         self.bad_paths = {path: address_of(path, by_path) for path in json.loads(values["paths"])}
+        self.bad_count = values["bad_records"]
         return RecordCounts(
-            records=values["records"], bad_records=values["bad_records"], bad_files=frozenset(self.bad_paths.values())
+            records=values["records"], bad_records=self.bad_count, bad_files=frozenset(self.bad_paths.values())
         )
 
     def observe_all(self) -> None:
@@ -185,32 +196,55 @@ class RecordSeparation:
         return sum((part.counts() for part in self._parts), RecordCounts())
 
     def count_all(self) -> RecordCounts:
-        """Read all files, and return the numbers of their records. It does not matter what has been read before."""
+        """Read all files, and return the numbers of their records, whatever an earlier query has read."""
         for part in self._parts:
             part.observe_all()
         return self.counts()
 
-    def bad_records(self, spark: SparkSession, bad_files: Collection[str]) -> DataFrame:
-        """Return the bad records of some files as rows of `FILE`, `LINE`, `REASON` and `RECORD`, computed once.
+    def bad_records(self, spark: SparkSession) -> DataFrame:
+        """Return the bad records as rows of `FILE`, `LINE`, `REASON` and `RECORD`, computed once.
+
+        Call `counts` or `count_all` before, which must have found a bad record.
 
         Raises:
-            SourceError: a file no longer has a bad record, or cannot be read.
+            SourceError: a file changed after the count, or cannot be read.
         """
-        with settings(spark, PINNED_BLOCKS), computing_rows():
-            frames = []
-            for part in self._parts:
-                addresses = [address for address in part.schema.addresses if address in bad_files]
-                if addresses:
-                    frames.append(_bad_records(spark, part, addresses))
-            rows = compute_once(reduce(DataFrame.unionByName, frames))
-        changed_files = set(bad_files).difference(row[0] for row in rows.select(FILE).distinct().collect())
-        if changed_files:
-            raise SourceError(
-                f"Nothing was written: {min(changed_files)} had bad records in the first of two reads, and none in the "
-                f"second ({len(changed_files)} such files).",
-                remedy="Run the task again if the file was replaced during the read.",
+        with settings(spark, TEXT_SETTINGS), computing_rows():
+            return reduce(
+                DataFrame.unionByName, [_counted_bad_records(spark, part) for part in self._parts if part.bad_count]
             )
-        return rows
+
+    def examples(self, spark: SparkSession, count: int) -> list[Any]:
+        """Return at most `count` rows of the bad records of one file. Reads no other file."""
+        part = next(part for part in self._parts if part.bad_count)
+        with settings(spark, TEXT_SETTINGS), computing_rows():
+            return _bad_records(spark, part, [min(part.bad_paths.values())]).limit(count).collect()
+
+
+def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
+    """Return the bad records of a part, computed once. They are as many as the first query has counted."""
+    bad_files = set(part.bad_paths.values())
+    addresses = [address for address in part.schema.addresses if address in bad_files]
+    rows = compute_once(_bad_records(spark, part, addresses))
+    if _count(rows) != part.bad_count:  # Spark observes the records of a repeated stage twice
+        part.observe_all()
+        part.counts()
+    if _count(rows) != part.bad_count:
+        _log.info("The bad records get no line numbers, because Spark's reader parses some of them differently.")
+        rows = compute_once(_with_reasons(part.schema, _records_of_reader(spark, part, addresses)))
+    if _count(rows) == part.bad_count:
+        return rows.drop(_COUNT)
+    raise SourceError(
+        f"Nothing was written: {len(addresses)} files, such as {addresses[0]}, had {part.bad_count} bad records in one "
+        f"read, and {_count(rows)} in another.",
+        remedy="Run the task again if a file was replaced during the read.",
+    )
+
+
+def _count(rows: DataFrame) -> int:
+    """Return the number of rows that Spark's reader makes of the bad records."""
+    (count,) = rows.agg(F.sum(_COUNT)).collect()[0]
+    return count or 0
 
 
 def _bad_records(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
@@ -221,24 +255,46 @@ def _bad_records(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> 
     else:
         lines = numbered_lines(spark, addresses, line_format)
         records = _json_records(schema, lines) if schema.source.format == "json" else _csv_records(schema, lines)
-    reason = reason_of(F.col(_SUBJECT), schema.source.format, schema.columns, schema.options, schema.types)
-    return records.select(FILE, LINE, reason.alias(REASON), RECORD)
+    return _with_reasons(schema, records)
+
+
+def _with_reasons(schema: RecordSchema, records: DataFrame) -> DataFrame:
+    """Return `FILE`, `LINE`, `REASON`, `RECORD` and `_COUNT` for rows with a record and its `_SUBJECT`.
+
+    `_SUBJECT` is the part of the record that does not fit. The texts are valid UTF-8.
+    """
+    subject, file_format, options = F.col(_SUBJECT), schema.source.format, schema.options
+    parsed = records.withColumns(
+        {
+            _TEXTS: parsed_record(subject, file_format, as_texts(schema.columns), options),
+            _PARSED: parsed_record(subject, file_format, schema.columns, options),
+        }
+    )
+    reason = reason_of(
+        subject, file_format, schema.columns, options, schema.types, texts=F.col(_TEXTS), typed=F.col(_PARSED)
+    )
+    valid_texts = [
+        F.make_valid_utf8(column).alias(name) for name, column in ((REASON, reason), (RECORD, F.col(RECORD)))
+    ]
+    return parsed.select(FILE, LINE, *valid_texts, _COUNT)
 
 
 def _csv_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
     parsed = parsed_record(F.col(TEXT), "csv", schema.columns, schema.options)
     is_bad = F.col(_PARSED)[CORRUPT].isNotNull() | schema.has_lost_value(F.col(_PARSED).getField)
     bad_lines = lines.withColumn(_PARSED, parsed).where(is_bad)
-    return bad_lines.select(FILE, LINE, F.col(TEXT).alias(RECORD), F.col(TEXT).alias(_SUBJECT))
+    return bad_lines.select(FILE, LINE, F.col(TEXT).alias(RECORD), F.col(TEXT).alias(_SUBJECT), F.lit(1).alias(_COUNT))
 
 
 def _json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
     """Return the bad records of lines with one object or an array of objects.
 
-    If an object of an array cannot be parsed, Spark's reader rejects the whole line. If only the conversion of a text
-    would lose something, the record is the object.
+    If an object of an array cannot be parsed, the record is the whole line, because Spark's reader rejects each object
+    of it. If only the conversion of a text would lose something, the record is the object.
     """
-    text = F.col(TEXT)
+    # Spark's reader rejects invalid UTF-8, unless the source names an encoding. It skips a byte order mark.
+    is_invalid = F.lit(False) if schema.has_encoding else ~F.is_valid_utf8(F.col(TEXT))
+    text = F.regexp_replace(F.col(TEXT), "^\ufeff", "")
     is_array = text.rlike(r"^[\x00-\x20]*\[")
     items = F.when(is_array, F.from_json(text, "array<string>", dict(schema.options))).otherwise(F.array(text))
 
@@ -251,28 +307,42 @@ def _json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
         )
 
     corrupt_items = F.filter(F.col("items"), lambda item: item["is_corrupt"])
-    corrupt = F.struct(text.alias(RECORD), F.coalesce(F.get(corrupt_items, F.lit(0))[_SUBJECT], text).alias(_SUBJECT))
+    count = F.when(F.col("items").isNull() | is_invalid, 1).otherwise(F.size("items"))
+    subject = F.coalesce(F.get(corrupt_items, F.lit(0))[_SUBJECT], text)
+    corrupt = F.struct(text.alias(RECORD), subject.alias(_SUBJECT), count.alias(_COUNT))
     lost_items = F.transform(
         F.filter(F.col("items"), lambda item: item["is_lost"]),
-        lambda item: F.struct(item[_SUBJECT].alias(RECORD), item[_SUBJECT].alias(_SUBJECT)),
+        lambda item: F.struct(item[_SUBJECT].alias(RECORD), item[_SUBJECT].alias(_SUBJECT), F.lit(1).alias(_COUNT)),
     )
-    is_corrupt = F.col("items").isNull() | (F.size(corrupt_items) > 0)
+    is_corrupt = F.col("items").isNull() | (F.size(corrupt_items) > 0) | is_invalid
     records = F.when(is_corrupt, F.array(corrupt)).otherwise(lost_items)
     checked_lines = lines.withColumn("items", F.transform(items, checked))
     return checked_lines.select(FILE, LINE, F.inline(records))
 
 
 def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
-    """Return the bad records of CSV files as Spark's reader returns them, without line numbers."""
+    """Return the bad records as Spark's reader returns them, without line numbers.
+
+    If only the conversion of a text would lose something, the record is the text that Spark makes of the columns.
+    """
     schema = part.schema
-    values = [column_named(name).cast("string").alias(name) for name in schema.columns.names]
-    written_options = {name: schema.options[name] for name in _WRITER_OPTIONS if name in schema.options}
-    record = F.coalesce(F.col(CORRUPT), F.to_csv(F.struct(*values), written_options))
+    if schema.source.format == "json":
+        text = F.to_json(F.struct(*map(column_named, schema.columns.names)))
+    else:
+        values = [column_named(name).cast("string").alias(name) for name in schema.columns.names]
+        written_options = {name: schema.options[name] for name in _WRITER_OPTIONS if name in schema.options}
+        text = F.to_csv(F.struct(*values), written_options)
+    record = F.coalesce(F.col(CORRUPT), text)
     rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.has_lost_value(column_named))
-    paths = {path: address for path, address in part.bad_paths.items() if address in addresses}
+    wanted = set(addresses)
+    paths = {path: address for path, address in part.bad_paths.items() if address in wanted}
     files = pa.table({_PATH: pa.array(paths, pa.string()), FILE: pa.array(paths.values(), pa.string())})
     return rows.join(F.broadcast(spark.createDataFrame(files)), _PATH).select(
-        FILE, F.lit(None).cast("bigint").alias(LINE), record.alias(RECORD), record.alias(_SUBJECT)
+        FILE,
+        F.lit(None).cast("bigint").alias(LINE),
+        record.alias(RECORD),
+        record.alias(_SUBJECT),
+        F.lit(1).alias(_COUNT),
     )
 
 
