@@ -49,20 +49,14 @@ def _result_without_new_files(
 
     try:
         source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
-        if not has_run and _may_have_quarantined_rows(operator, request):
-            return None
+        if request.quarantine is not None and not has_run:
+            quarantine_store = DeltaHook(request.quarantine, operator.storage_conn_id).get_conn()
+            if new_files.may_have_uncommitted_bad_records(base, request, quarantine_store):
+                return None
         return new_files.result_without_new_files(base, request, source_store)
     except DeltaLiteError as error:
         operator.log.info("This worker cannot tell whether there are new files, so the job decides: %s", error)
         return None
-
-
-def _may_have_quarantined_rows(operator: DeltaCommitOperator, request: CopyRequest) -> bool:
-    """Whether an earlier attempt of this run may have stored bad records, which the job then removes."""
-    if request.quarantine is None or request.identity is None:
-        return False
-    quarantine = watch.newest_snapshot(DeltaHook(request.quarantine, operator.storage_conn_id).get_conn())
-    return quarantine is not None and request.identity.app_id in quarantine.transactions
 
 
 def _result_without_news(

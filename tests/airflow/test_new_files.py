@@ -18,6 +18,7 @@ from deltalite.protocol.actions import LOADED_FILES_APP_ID
 from deltalite.results import OperationResult, QuarantineResult
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.local_tree import LocalTree
+from deltalite.txn.quarantine import quarantine_app_id
 
 
 @pytest.fixture
@@ -79,11 +80,11 @@ def test_the_job_decides_if_an_attempt_has_stored_bad_records(
     task = copy_task(loaded_table, landing, quarantine=str(quarantine))
     assert task.execute(context)["skip_reason"], "there is no quarantine table"
     app_id = task.prepare_request(task._request(), context).identity.app_id
-    quarantine.create(quarantine.txn("another run", 0))
+    quarantine.create(quarantine.txn("another run", 0), quarantine.txn(quarantine_app_id(app_id, "/another/table"), 0))
     assert task.execute(context)["skip_reason"]
-    quarantine.commit(1, quarantine.txn(app_id, 0))
+    quarantine.commit(1, quarantine.txn(quarantine_app_id(app_id, str(loaded_table)), 0))
     spark_submit.set_script("raise SystemExit(1)")
-    with pytest.raises(Exception, match=r"."):
+    with pytest.raises(AirflowException, match="Error code is: 1"):
         task.execute(context)
     assert spark_submit.was_called
     store, request = LocalLogStore(str(loaded_table)), task.prepare_request(task._request(), context)

@@ -49,7 +49,7 @@ class ArchiveName:
     stem: str
 
     def find(self) -> Path | None:
-        """Return the complete archive with this name; None if there is none, or if another user may write to it."""
+        """Return the complete archive with this name, or None. An archive that another user may write to is ignored."""
         for path in self.folder.glob(f"{self.stem}-*{ARCHIVE_SUFFIX}"):
             if is_private_file(path) and path == self.path(path.stat().st_size):
                 return path

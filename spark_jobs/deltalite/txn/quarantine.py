@@ -1,15 +1,18 @@
-"""The quarantine in the history of a table: the operation parameters and the metric that name the rejected rows.
+"""The quarantine in the logs: the parameters of a commit that name the rejected rows, and the transactions of runs.
 
-The functions here do no I/O.
+The functions here do no I/O. Protocol: Transaction Identifiers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltalite.results import QuarantineResult
+
+if TYPE_CHECKING:
+    from deltalite.snapshot import Snapshot
 
 QUARANTINE, QUARANTINE_VERSION = "quarantine", "quarantineVersion"
 """The operation parameters with the address of the quarantine table, and the version that has the rows of the run."""
@@ -17,6 +20,27 @@ QUARANTINED_ROWS = "numQuarantinedRows"
 """The operation metric with the number of rows that the run put into quarantine."""
 
 _VERSION = re.compile(r"\d{1,18}", re.ASCII)
+
+
+def quarantine_app_id(run: str, target: str) -> str:
+    """Return the app id of a run in its quarantine table.
+
+    `run` is the app id of the run in the table at the canonical address `target`. Runs with one `idempotency_key` may
+    load into several tables and share a quarantine.
+    """
+    return f"deltalite-quarantine/{target}/{run}"
+
+
+def latest_version(snapshot: Snapshot | None, app_id: str) -> int:
+    """Return the version of the latest transaction of an app id, -1 without one or without a table."""
+    latest = None if snapshot is None else snapshot.transactions.get(app_id)
+    return -1 if latest is None else latest.version
+
+
+def may_have_uncommitted_rows(quarantine: Snapshot | None, target: Snapshot, *, run: str, target_address: str) -> bool:
+    """Whether a quarantine may have rows of a run that the run has not committed to its target."""
+    app_id = quarantine_app_id(run, target_address)
+    return latest_version(quarantine, app_id) > latest_version(target, run)
 
 
 def quarantine_parameters(quarantine: QuarantineResult) -> dict[str, str]:

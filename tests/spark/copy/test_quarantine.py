@@ -258,6 +258,11 @@ def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
     with pytest.raises(ConcurrentTransactionException, match="has stored no bad record"):
         copy_files(spark, table, landing / "1", **options)
     assert [row["record"] for row in quarantined(quarantine)] == ["y"]
+    # A run with the same key loads into another table.
+    other = table.parent / "other"
+    define_table(spark, TableRequest(table=str(other), schema=SCHEMA))
+    copy_files(spark, other, landing / "1", **options)
+    assert [(row["record"], row["target"]) for row in quarantined(quarantine)] == [("x", str(other)), ("y", str(table))]
 
 
 def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_path, landing, quarantine):
@@ -328,8 +333,8 @@ def test_a_quarantine_that_does_not_fit_is_refused_before_anything_is_written(
     other = tmp_path / "other"
     write_rows(spark, other, "SELECT 1 AS id")
     append_only = tmp_path / "append only"
-    columns = "file STRING, line BIGINT, reason STRING, record STRING, audit STRING, run STRING, "
-    columns += "txn_version BIGINT, at TIMESTAMP"
+    columns = "file STRING, line BIGINT, reason STRING, record STRING, audit STRING, target STRING, "
+    columns += "run STRING, txn_version BIGINT, at TIMESTAMP"
     define_table(spark, TableRequest(table=str(append_only), schema=columns, properties={"delta.appendOnly": "true"}))
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "x.txt").write_text("x")

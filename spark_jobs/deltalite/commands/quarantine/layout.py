@@ -11,7 +11,7 @@ from deltalite.txn.transaction_retention import check_keeps_transactions
 
 _STRING = PrimitiveType("string")
 FILE, LINE, REASON, RECORD, AUDIT = "file", "line", "reason", "record", "audit"
-RUN, TXN_VERSION, AT = "run", "txn_version", "at"
+TARGET, RUN, TXN_VERSION, AT = "target", "run", "txn_version", "at"
 COLUMNS = StructType(
     (
         StructField(FILE, _STRING),
@@ -19,6 +19,7 @@ COLUMNS = StructType(
         StructField(REASON, _STRING),
         StructField(RECORD, _STRING),
         StructField(AUDIT, _STRING),
+        StructField(TARGET, _STRING),
         StructField(RUN, _STRING),
         StructField(TXN_VERSION, PrimitiveType("long")),
         StructField(AT, PrimitiveType("timestamp")),
@@ -30,6 +31,7 @@ COLUMNS = StructType(
 - `reason`: why the record or the row was rejected, as a sentence.
 - `record`: the text of the record.
 - `audit`: the name of the audit that rejected the row; null for a record that does not fit the schema.
+- `target`: the address of the table into which the run loads.
 - `run`, `txn_version`: the app id and the transaction version of the commit to the target. A run that writes again, and
   runs that share an idempotency key, have the same app id and other versions. A command without a run identity has a
   random app id.

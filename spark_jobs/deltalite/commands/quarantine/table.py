@@ -6,8 +6,9 @@ The guarantees:
 - The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
   the rows of this app id with versions that the target does not have. So the table has the rows of the last attempt,
   and the rows of a run that has committed to its target stay, also if the run is cleared and writes again.
-- The commit sets a transaction with these two values. Only an attempt that meets such a transaction replaces rows; the
-  first commit of a run is an append that reads nothing. So runs with one quarantine table do not conflict.
+- The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that meets
+  such a transaction replaces rows; the first commit of a run is an append that reads nothing. So runs with one
+  quarantine table do not conflict.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import user_metadata
-from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TXN_VERSION, check_quarantine
+from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TARGET, TXN_VERSION, check_quarantine
 from deltalite.commands.write import write
 from deltalite.errors import ConcurrentFlowException, ConcurrentTransactionException, DeltaLiteError
 from deltalite.protocol.actions import SetTransaction
@@ -32,8 +33,10 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.reader.quarantined_rows import quarantined_rows
 from deltalite.spark.reader.sources import QueryRows
+from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.find_run import earlier_result, newest_snapshot
+from deltalite.txn.quarantine import latest_version, quarantine_app_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +58,7 @@ class QuarantineTable:
         self.address = address
         self._request = request
         self._target = target
+        self._target_address = canonical_address(parse_location(request.table))
 
     def check(self) -> None:
         """Check that the rows of this run can be stored. Write nothing.
@@ -82,7 +86,7 @@ class QuarantineTable:
             DeltaLiteError: as `check`, and as `write`.
         """
         return replan_on_conflict(
-            partial(self._replace_rows, rows, txn, _latest_version(target_base, txn.app_id)),
+            partial(self._replace_rows, rows, txn, latest_version(target_base, txn.app_id)),
             rebase=Rebase.REPLAN,
             retries=max(self._request.conflict_retries, _LEAST_RETRIES),
             seconds=self._request.conflict_seconds,
@@ -91,7 +95,7 @@ class QuarantineTable:
     def _replace_rows(self, rows: DataFrame | None, txn: SetTransaction, committed_version: int) -> QuarantineResult:
         # Case 1: the run has stored no rows, and has none to store.
         with _naming_quarantine(self.address):
-            is_repeated = _latest_version(self._load(), txn.app_id) > committed_version
+            is_repeated = latest_version(self._load(), self._app_id(txn)) > committed_version
         if rows is None and not is_repeated:
             return QuarantineResult(table=self.address, version=None, rows=0)
         # Case 2: another attempt of the run is done, so its rows must stay.
@@ -103,13 +107,13 @@ class QuarantineTable:
             return self._write(rows, txn, committed_version, is_repeated=is_repeated)
 
     def _find_newer_commit(self, txn: SetTransaction, committed_version: int) -> OperationResult | None:
-        """Return the commit of another attempt of this run to the target; None if there is none.
+        """Return the result of another attempt of this run, if it has committed to the target meanwhile.
 
         Raises:
             ConcurrentTransactionException: another run with the same app id has committed to the target.
         """
         identity, newest = self._request.identity, newest_snapshot(self._target)
-        if newest is None or identity is None or _latest_version(newest, txn.app_id) <= committed_version:
+        if newest is None or identity is None or latest_version(newest, txn.app_id) <= committed_version:
             return None
         result = earlier_result(newest, self._target.root, identity)
         if result is None:
@@ -123,20 +127,31 @@ class QuarantineTable:
     def _write(
         self, rows: DataFrame | None, txn: SetTransaction, committed_version: int, *, is_repeated: bool
     ) -> QuarantineResult:
-        constants: dict[str, str | int] = {RUN: txn.app_id, TXN_VERSION: txn.version, AT: now_ms()}
+        constants: dict[str, str | int] = {
+            TARGET: self._target_address,
+            RUN: txn.app_id,
+            TXN_VERSION: txn.version,
+            AT: now_ms(),
+        }
         frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
 
         def plan(base: Snapshot | None) -> _RowsOfRun:
-            if (_latest_version(base, txn.app_id) > committed_version) != is_repeated:
+            if (latest_version(base, self._app_id(txn)) > committed_version) != is_repeated:
                 raise ConcurrentFlowException(
                     f"Another attempt of this run stored rows in {self.address} meanwhile.",
                     remedy="Run the task again.",
                 )
-            return _RowsOfRun(rows_of_run=frame, txn=txn, base=base)
+            return _RowsOfRun(rows_of_run=frame, txn=replace(txn, app_id=self._app_id(txn)), base=base)
 
-        replaced = f"{RUN} = {_sql_text(txn.app_id)} AND {TXN_VERSION} > {committed_version}" if is_repeated else None
-        result = write(self._spark, self._write_request(replaced), plan=plan)
+        uncommitted_rows = (
+            f"{TARGET} = {_sql_text(self._target_address)} AND {RUN} = {_sql_text(txn.app_id)} "
+            f"AND {TXN_VERSION} > {committed_version}"
+        )
+        result = write(self._spark, self._write_request(uncommitted_rows if is_repeated else None), plan=plan)
         return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
+
+    def _app_id(self, txn: SetTransaction) -> str:
+        return quarantine_app_id(txn.app_id, self._target_address)
 
     def _write_request(self, replaced: str | None) -> WriteRequest:
         """Return the request of an append, or of the replacement of the rows for which `replaced` is true."""
@@ -197,17 +212,11 @@ class _RowsOfRun:
 
     def record(self) -> tuple[SetTransaction, ...]:
         """Return the transaction of the run. Its version never decreases."""
-        return (replace(self.txn, version=max(self.txn.version, _latest_version(self.base, self.txn.app_id))),)
+        return (replace(self.txn, version=max(self.txn.version, latest_version(self.base, self.txn.app_id))),)
 
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transaction of the run."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, self.txn.app_id))
-
-
-def _latest_version(snapshot: Snapshot | None, app_id: str) -> int:
-    """Return the version of the latest transaction of an app id, -1 without one."""
-    latest = None if snapshot is None else snapshot.transactions.get(app_id)
-    return -1 if latest is None else latest.version
 
 
 def _sql_text(text: str) -> str:

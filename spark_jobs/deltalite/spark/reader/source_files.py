@@ -256,7 +256,7 @@ class _Reader:
             columns=spark_types.StructType(columns),
             types={name: to_type for name, to_type in types.items() if name not in self._partition_names},
         )
-        return separation.good_rows(schema, lambda some: read(some, with_corrupt))
+        return separation.good_rows(schema, lambda addresses: read(addresses, with_corrupt))
 
     def _types_read_as_text(self) -> Callable[[DataType], bool]:
         """Return which types are read as STRING, because Spark's reader would round or cut values of them.
