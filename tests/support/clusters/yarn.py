@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.error
@@ -25,6 +26,10 @@ from tests.support.ports import free_ports
 from tests.support.remote import hadoop_jars
 
 _NODES = 2
+# The main classes of Spark in the containers of an application.
+_DRIVER = "org.apache.spark.deploy.yarn.ApplicationMaster"
+_EXECUTOR = "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend"
+_NODE_PATTERN = re.compile(r"/node(\d)/")  # in the path of a container's folder
 _LOG4J = """\
 log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -62,6 +67,21 @@ class YarnCluster:
         """All applications, as the ResourceManager describes them."""
         answer = _get(f"{self.resource_manager}/ws/v1/cluster/apps")
         return (answer.get("apps") or {}).get("app", [])
+
+    def node_with_executors_only(self, application_id: str) -> str:
+        """The name of the NodeManager that runs executors of an application, but not its driver."""
+        (node,) = _nodes_of(application_id, _EXECUTOR) - _nodes_of(application_id, _DRIVER)
+        return node
+
+    def start_node_manager_again(self, name: str) -> None:
+        """Start a killed NodeManager again, and wait until the ResourceManager knows it."""
+        self.processes.start_again(name)
+        self.wait_for_nodes()
+
+    def wait_for_nodes(self) -> None:
+        """Wait until all NodeManagers are active."""
+        metrics = f"{self.resource_manager}/ws/v1/cluster/metrics"
+        self.processes.wait_until("YARN started", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == _NODES)
 
     def files_below(self, path: str) -> list[str]:
         """The names of all files below a folder of HDFS, sorted; empty if the folder does not exist."""
@@ -126,15 +146,15 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
             "HDFS started",
             lambda: [b["NumLiveDataNodes"] for b in _get(f"http://{page}/jmx?qry={bean}")["beans"]] == [1],
         )
-        metrics = f"http://{resource_manager}/ws/v1/cluster/metrics"
-        processes.wait_until("YARN started", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == _NODES)
-        yield YarnCluster(
+        cluster = YarnCluster(
             hdfs=hdfs,
             name_node_page=f"http://{page}",
             resource_manager=f"http://{resource_manager}",
             configuration=configuration,
             processes=processes,
         )
+        cluster.wait_for_nodes()
+        yield cluster
 
 
 def write_sites(folder: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
@@ -189,6 +209,8 @@ def _sites(
             "yarn.scheduler.capacity.root.default.capacity": "100",
             # By default all drivers share 10 % of the memory. One small driver needs so much, and the next one waits.
             "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
+            # One container for each heartbeat of a node, so that the two executors run on both nodes.
+            "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "false",
         },
     }
 
@@ -213,6 +235,21 @@ def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict
         "yarn.nodemanager.log-dirs": str(folder / "logs"),
     }
     return sites
+
+
+def _nodes_of(application_id: str, main_class: str) -> set[str]:
+    """The names of the NodeManagers that run this class for an application: their folders have its containers."""
+    nodes = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            folder = os.readlink(process / "cwd")
+        except OSError:  # the process has ended
+            continue
+        node = _NODE_PATTERN.search(folder)
+        if node and main_class in arguments and f"/{application_id}/" in folder:
+            nodes.add(f"nodemanager{node[1]}")
+    return nodes
 
 
 def _get(url: str) -> dict[str, Any]:

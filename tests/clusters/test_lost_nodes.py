@@ -1,0 +1,46 @@
+"""A lost node in the middle of the output of a write: the job ends on the other node, and the table is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clusters.slow_jobs import running, write_of
+from tests.support.clusters.table_checks import (
+    check_table,
+    files_that_a_vacuum_deletes,
+    files_without_commit,
+    written_task_numbers,
+)
+
+pytestmark = pytest.mark.campaign
+LOST = "ExecutorLostFailure"
+
+
+@pytest.mark.parametrize("mode", ["standalone"], indirect=True)
+def test_a_write_that_loses_a_worker_has_every_row_once(mode, standalone, capsys):
+    results = []
+    with running(mode, write_of(mode, range(80), sleep_ms=250), results):
+        standalone.processes.kill("worker1")
+    standalone.start_worker_again("worker1")
+    check_write(mode, results, capsys)
+
+
+@pytest.mark.parametrize("mode", ["yarn-cluster"], indirect=True)
+def test_a_write_that_loses_a_node_manager_has_every_row_once(mode, yarn, capsys):
+    """The ResourceManager gives the node up after 20 seconds. The executor of the node runs on."""
+    results = []
+    with running(mode, write_of(mode, range(80), sleep_ms=2000), results) as application_id:
+        lost_node = yarn.node_with_executors_only(application_id)
+        yarn.processes.kill(lost_node)
+    yarn.start_node_manager_again(lost_node)
+    check_write(mode, results, capsys)
+
+
+def check_write(mode, results, capsys):
+    """Check the result and the table of a write of 80 rows that lost an executor."""
+    assert LOST in {end.reason for end in mode.event_logs.task_ends()}
+    assert results[0]["version"] == 0 and results[0]["metrics"]["numOutputRows"] == 80
+    table = mode.local_table("orders")
+    check_table(table, [(number, "old") for number in range(80)])
+    assert written_task_numbers(table, 0) == [0, 1, 2, 3]
+    assert files_without_commit(table) <= files_that_a_vacuum_deletes(table, capsys)
