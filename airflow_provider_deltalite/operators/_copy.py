@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
@@ -160,14 +161,37 @@ class DeltaCopyOperator(DeltaCommitOperator):
         return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the commit of this DAG run. If a job that succeeded made none, all files may be loaded.
+        """Return the commit of this DAG run. A job that succeeded without a commit found no file to load.
 
+        The worker cannot always see why: the table may not exist yet, or a file may be newer than the job's listing.
         The job has removed the bad records that earlier attempts of the run stored.
         """
         from airflow_provider_deltalite.incremental import find_finished_run
 
-        result = find_finished_run(self, store, cast("CopyRequest", request), has_run=True)
-        return None if failed and result is not None and result.skip_reason else result
+        copy_request = cast("CopyRequest", request)
+        result = find_finished_run(self, store, copy_request, has_run=True)
+        if failed:
+            return None if result is not None and result.skip_reason else result
+        return result or self._result_without_commit(store, copy_request)
+
+    def _result_without_commit(self, store: LogStore, request: CopyRequest) -> OperationResult:
+        """Return the result of a job that succeeded, made no commit, and whose output this worker did not receive."""
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
+        from deltalite.results import result_without_commit
+
+        newest_version = watch.latest_version(store)
+        version = None if newest_version < 0 else newest_version
+        if request.validate_only is not None:
+            self.log.warning(
+                "The job has checked rows, but its output did not reach this worker: their number is unknown."
+            )
+            return result_without_commit(request.operation, store.root, version)
+        reason = (
+            f"The job found no file in {request.source.path} to load. Its output did not reach this worker, but it "
+            "succeeded, and the log of the table has no commit of this run."
+        )
+        result = result_without_commit(request.operation, store.root, version, run=request.identity, skipped=True)
+        return replace(result, skip_reason=reason)
 
     def log_result(self, result: OperationResult) -> None:
         """Log the result, with a warning if records went to the quarantine."""

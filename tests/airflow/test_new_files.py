@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import timedelta
 
@@ -90,6 +91,56 @@ def test_the_job_decides_if_an_attempt_has_stored_bad_records(
     store, request = LocalLogStore(str(loaded_table)), task.prepare_request(task._request(), context)
     assert task.find_result_after_job(store, request, failed=False).skip_reason, "the job has removed the bad records"
     assert task.find_result_after_job(store, request, failed=True) is None
+
+
+@pytest.mark.parametrize("state", ["no table", "a newer file", "no matching file", "no folder"])
+def test_a_job_that_succeeded_without_a_commit_and_whose_output_is_lost_found_no_file(
+    request, table, landing, spark_submit, context, state
+):
+    source = {"format": "csv", "path": str(landing)}
+    match state:
+        case "a newer file":  # the job has listed the folder before
+            request.getfixturevalue("loaded_table")
+            (landing / "3.csv").write_text("id\n1\n")
+        case "no matching file":
+            request.getfixturevalue("loaded_table")
+            source["path"] = f"{landing}/2026-*/"
+        case "no folder":
+            request.getfixturevalue("loaded_table")
+            source["path"] = str(landing / "missing")
+    spark_submit.set_script("")
+    result = copy_task(table, landing, source=source).execute(context)
+    assert (result["skipped"], result["committed"]) == (True, False)
+    assert result["version"] == (None if state == "no table" else 0)
+    assert result["skip_reason"].startswith(f"The job found no file in {source['path']} to load.")
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(AirflowException, match="Error code is: 1"):
+        copy_task(table, landing, source=source).execute(context)
+
+
+def test_a_validation_whose_output_is_lost_has_no_count(table, landing, spark_submit, context, capsys):
+    spark_submit.set_script("")
+    result = copy_task(table, landing, validate_only=5).execute(context)
+    assert (result["skipped"], result["committed"], result["metrics"], "skip_reason" in result) == (
+        False, False, {}, False,
+    )  # fmt: skip
+    assert "its output did not reach this worker" in capsys.readouterr().out
+
+
+def test_a_commit_whose_output_is_lost_is_the_result_of_the_copy(loaded_table, landing, spark_submit, context):
+    (landing / "3.csv").write_text("id\n1\n")
+    task = copy_task(loaded_table, landing)
+    app_id = task.prepare_request(task._request(), context).identity.app_id
+    actions = [{"commitInfo": {"timestamp": 5, "operation": "COPY INTO"}}, loaded_table.txn(app_id, 0)]
+    commit = "".join(f"{json.dumps(action)}\n" for action in actions)
+    spark_submit.set_script(f"""
+        from pathlib import Path
+        Path({f"{loaded_table}/_delta_log/{1:020}.json"!r}).write_text({commit!r})
+        """)
+    result = task.execute(context)
+    assert (result["version"], result["committed"], result["skipped"], "skip_reason" in result) == (
+        1, True, False, False,
+    )  # fmt: skip
 
 
 def test_the_job_decides_about_a_folder_with_many_files(loaded_table, landing, spark_submit, context, monkeypatch):
