@@ -49,6 +49,9 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     300 tables, the failed and changed ones first: ``table``, ``status``, the measures ``before`` and ``after``, the
     ``steps`` with ``outcome`` and ``reason``, and the ``error``. A failed task has the same XCom.
 
+    With ``catalog_schema``, each row also has the ``name`` in the catalog. Views and tables of other formats have the
+    status ``skipped`` and a ``reason``, and ``numSkippedTables`` counts them.
+
     The event of each outlet ``Asset`` contains these values without ``tables``. An outlet ``AssetAlias`` gets an event
     for each changed table in ``tables``, with the row of the table. Tables without a row have no event, and the task
     logs a warning if ``numOmittedRows`` in ``metrics`` is not 0. You can also give every parameter of
@@ -58,6 +61,9 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?``, ``[ab]`` or ``{a,b}`` in its parts,
         or ``**`` for any number of folders. ``s3://lake/*`` are the tables in a folder. Folders that are not tables are
         left out. (templated)
+    :param catalog_schema: A schema of Spark's catalog instead of ``tables``, such as ``sales`` or ``catalog.sales``.
+        The job maintains its Delta tables, and skips views and tables of other formats. The configuration of Spark sets
+        up the catalog, such as a Hive metastore. (templated)
     :param dry_run: Only report the health of the tables: the measures, and the steps that are due. The task then
         succeeds if a table cannot be read, and reports it as failed. ``deltalite health`` does the same without Spark.
         (templated)
@@ -103,6 +109,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         *(name for name in DeltaCommitOperator.template_fields if name != "table"),
         "tables",
         "pattern",
+        "catalog_schema",
         "dry_run_only",
         "optimize",
         "checkpoint",
@@ -118,13 +125,14 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         "max_seconds",
         "max_bytes",
     )
-    plain_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.plain_texts | {"pattern"}
+    plain_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.plain_texts | {"pattern", "catalog_schema"}
 
     def __init__(
         self,
         *,
         tables: Sequence[str] | None = None,
         pattern: str | None = None,
+        catalog_schema: str | None = None,
         dry_run: bool | str = False,
         optimize: bool | str = DEFAULT_THRESHOLDS.optimize,
         checkpoint: bool | str = DEFAULT_THRESHOLDS.checkpoint,
@@ -144,6 +152,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         super().__init__(table="", **kwargs)  # the request names the table that stands for the lake
         self.tables = tables
         self.pattern = pattern
+        self.catalog_schema = catalog_schema
         self.dry_run_only = dry_run  # not `dry_run`, because Airflow's operators have a method with this name
         self.optimize = optimize
         self.checkpoint = checkpoint
@@ -164,7 +173,10 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         return super().request_parameters() | {"dry_run": self.dry_run_only}
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the tables, or of the folder at which the listing of the pattern begins."""
+        """Return the addresses of the tables, or of the folder at which the listing of the pattern begins.
+
+        The addresses of the tables of a catalog are known to the job only.
+        """
         request = cast("MaintainRequest", request)
         return list(request.tables) if request.pattern is None else [split_address(request.pattern)[0]]
 

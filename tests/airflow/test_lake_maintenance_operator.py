@@ -23,7 +23,7 @@ from tests.support.airflow_versions import scheduler_copy
 
 def operator(*, native=False, rendered_with=None, **parameters) -> DeltaLakeMaintenanceOperator:
     """A task on `/lake/*` with rendered templates."""
-    lake = {} if "tables" in parameters else {"pattern": "/lake/*"}
+    lake = {} if {"tables", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
         task = DeltaLakeMaintenanceOperator(**{"task_id": "maintain", **lake, **parameters})
     task.render_template_fields(rendered_with or {})
@@ -40,6 +40,19 @@ def test_the_default_maintains_all_tables_that_match(native):
     assert request == MaintainRequest(pattern="/lake/*")
     assert (request.table, request.tables, request.parallelism) == ("/lake/*", (), 4)
     assert request.thresholds == Thresholds()
+
+
+@TEXT_AND_NATIVE
+def test_a_schema_of_the_catalog_is_rendered_and_its_tables_are_known_to_the_job_only(native):
+    task = operator(
+        native=native, catalog_schema="{{ catalog }}.`{{ name }}`", rendered_with={"catalog": "1", "name": 2}
+    )
+    request = task._request()
+    assert request == MaintainRequest(catalog_schema="1.`2`")
+    assert MaintainRequest.from_json(request.to_json()) == request
+    assert (request.table, task.addresses(request)) == ("1.`2`", [])
+    with pytest.raises(InvalidRequestError, match="is not the name of a schema"):
+        rendered_request(catalog_schema="{{ name }}", rendered_with={"name": "a; DROP TABLE b"})
 
 
 @TEXT_AND_NATIVE
@@ -64,8 +77,13 @@ def test_every_parameter_is_rendered(native):
 @pytest.mark.parametrize(
     ("parameters", "error", "problem"),
     [
-        ({"tables": ["/a"], "pattern": "/lake/*"}, InvalidRequestError, "has both"),
-        ({"tables": []}, InvalidRequestError, "has neither"),
+        ({"tables": ["/a"], "pattern": "/lake/*"}, InvalidRequestError, "has tables and pattern"),
+        ({"pattern": "/lake/*", "catalog_schema": "a"}, InvalidRequestError, "has pattern and catalog_schema"),
+        ({"tables": []}, InvalidRequestError, "has none"),
+        ({"catalog_schema": ""}, InvalidRequestError, "catalog_schema is '', which is not the name of a schema"),
+        ({"catalog_schema": "a..b"}, InvalidRequestError, "is not the name of a schema"),
+        ({"catalog_schema": "a.`b"}, InvalidRequestError, "is not the name of a schema"),
+        ({"catalog_schema": "s3://lake/a b"}, InvalidRequestError, "is not the name of a schema"),
         ({"tables": "/lake/a"}, InvalidRequestError, "not a list"),
         ({"tables": ["/lake/a@v3"]}, InvalidRequestError, "names a version"),
         ({"tables": ["s3:/"]}, InvalidTableAddressError, "no bucket"),
@@ -84,7 +102,7 @@ def test_every_parameter_is_rendered(native):
     ],
 )
 def test_an_invalid_parameter_is_rejected_when_the_dag_is_parsed(parameters, error, problem):
-    lake = {} if "tables" in parameters or "pattern" in parameters else {"pattern": "/lake/*"}
+    lake = {} if {"tables", "pattern", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
     with pytest.raises(error, match=problem):
         DeltaLakeMaintenanceOperator(task_id="maintain", **lake, **parameters)
 

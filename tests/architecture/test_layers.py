@@ -69,7 +69,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"__init__"}),  # re-exports the readers
         frozenset({"audits"}),
         frozenset({"reader", "merge", "scd"}),
-        frozenset({"row_changes", "layout", "large_tables", "declared"}),
+        frozenset({"row_changes", "layout", "large_tables", "declared", "catalog"}),
         frozenset({"scan", "write"}),
         frozenset({"expressions"}),
         frozenset({"columns"}),

@@ -40,6 +40,8 @@ class Status(StrEnum):
     NOT_REACHED = "not reached"
     DUE = "due"
     HEALTHY = "healthy"
+    SKIPPED = "skipped"
+    """The entry of a catalog is not a Delta table."""
 
 
 _STATUS_OF_OUTCOME = {
@@ -93,10 +95,13 @@ class RowError:
 class TableRow:
     """The row of one table.
 
+    - `table`: the address of the table; its name in the catalog if the address is unknown.
     - `before`: the measures before the job; None if the table could not be read.
     - `after`: the measures after the job; None if the job did not change the table.
     - `steps`: an outcome for each step, in the order of the steps; none if the table could not be read.
     - `error`: the error of the table. The later steps of the table are then not reached.
+    - `name`: the name of the table in the catalog; None if the task did not find it in a catalog.
+    - `skip_reason`: why a table of a catalog is not maintained; None for a Delta table.
     """
 
     table: str
@@ -104,13 +109,22 @@ class TableRow:
     after: TableHealth | None = None
     steps: tuple[StepOutcome, ...] = ()
     error: RowError | None = None
+    name: str | None = None
+    skip_reason: str | None = None
 
     @property
     def status(self) -> Status:
         """The state of the table: that of its most important step, or `FAILED` with an error."""
         if self.error is not None:
             return Status.FAILED
+        if self.skip_reason is not None:
+            return Status.SKIPPED
         return min((_STATUS_OF_OUTCOME[step.outcome] for step in self.steps), key=_RANKS.__getitem__)
+
+    @property
+    def label(self) -> str:
+        """The table in a log line: its address, after its name in the catalog if it has one."""
+        return self.table if self.name in (None, self.table) else f"{self.name} ({self.table})"
 
     @property
     def has_due_steps(self) -> bool:
@@ -129,6 +143,10 @@ class TableRow:
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values."""
         values: dict[str, Any] = {"table": self.table, "status": self.status.value}
+        if self.name is not None:
+            values["name"] = self.name
+        if self.skip_reason is not None:
+            values["reason"] = self.skip_reason
         if self.before is not None:
             values["before"] = self.before.as_dict()
         if self.after is not None:
@@ -144,6 +162,8 @@ class TableRow:
         """One text: the error, or the steps that were done or are due, or the word healthy."""
         if self.error is not None:
             return f"{self.error.kind}: {self.error.message}"
+        if self.skip_reason is not None:
+            return self.skip_reason
         quiet_outcomes = {Outcome.NOT_NEEDED}
         texts = [f"{s.step} {s.outcome}: {s.reason}" for s in self.steps if s.outcome not in quiet_outcomes]
         return "; ".join(texts) or Status.HEALTHY.value
@@ -155,7 +175,7 @@ def by_importance(rows: Iterable[TableRow]) -> list[TableRow]:
 
 
 def counts_by_status(rows: Sequence[TableRow]) -> dict[str, int]:
-    """Return the number of tables, and the number of each status, under the names of metrics."""
+    """Return the number of Delta tables, and the number of each status, under the names of metrics."""
     names = {
         Status.FAILED: "numFailedTables",
         Status.CHANGED: "numChangedTables",
@@ -164,7 +184,10 @@ def counts_by_status(rows: Sequence[TableRow]) -> dict[str, int]:
         Status.HEALTHY: "numHealthyTables",
     }
     statuses = [row.status for row in rows]
-    return {"numTables": len(rows), **{name: statuses.count(status) for status, name in names.items()}}
+    return {
+        "numTables": len(rows) - statuses.count(Status.SKIPPED),
+        **{name: statuses.count(status) for status, name in names.items()},
+    }
 
 
 def _bounded(text: str) -> str:

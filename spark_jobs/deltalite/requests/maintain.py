@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, faults_of_rerun_replace
+from deltalite.requests.catalog_names import name_parts
 from deltalite.requests.vacuum import VacuumMode
 
 MAX_PARALLELISM = 64
@@ -62,12 +63,12 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainRequest(CommitRequest):
-    """A request to maintain many tables in one job: `tables`, or the tables that match `pattern`.
+    """A request to maintain many tables in one job: `tables`, the matches of `pattern`, or a schema of the catalog.
 
-    `table` is the address that messages name: by default the pattern, or the first table. The job starts no step after
-    `max_seconds`, and starts no optimize whose files exceed the rest of `max_bytes`. `parallelism` tables are
-    maintained at the same time. With `dry_run`, the job only reports. See `DeltaLakeMaintenanceOperator` for the
-    meaning of each parameter, and `Thresholds` for the thresholds.
+    `table` is the text that messages name: by default the pattern, the schema or the first table. The job starts no
+    step after `max_seconds`, and starts no optimize whose files exceed the rest of `max_bytes`. It maintains
+    `parallelism` tables at the same time. With `dry_run`, the job only reports. See `DeltaLakeMaintenanceOperator`
+    for the meaning of each parameter, and `Thresholds` for the thresholds.
     """
 
     kind: ClassVar[str] = "maintain"
@@ -75,6 +76,7 @@ class MaintainRequest(CommitRequest):
     table: str = ""
     tables: tuple[str, ...] = ()
     pattern: str | None = None
+    catalog_schema: str | None = None
     optimize: bool = DEFAULT_THRESHOLDS.optimize
     checkpoint: bool = DEFAULT_THRESHOLDS.checkpoint
     vacuum: bool = DEFAULT_THRESHOLDS.vacuum
@@ -98,7 +100,7 @@ class MaintainRequest(CommitRequest):
             )
         object.__setattr__(self, "tables", tuple(tables or ()))
         if not self.table:
-            object.__setattr__(self, "table", self.pattern or next(iter(self.tables), "a lake"))
+            object.__setattr__(self, "table", self.pattern or self.catalog_schema or next(iter(self.tables), "a lake"))
         convert_to_enum(self, "vacuum_mode", VacuumMode)
         CommitRequest.__post_init__(self)
 
@@ -115,16 +117,20 @@ class MaintainRequest(CommitRequest):
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.faults(self)
-        if bool(self.tables) == (self.pattern is not None):
+        choices = {"tables": self.tables or None, "pattern": self.pattern, "catalog_schema": self.catalog_schema}
+        chosen = [name for name, value in choices.items() if value is not None]
+        if len(chosen) != 1:
             yield (
-                f"The task needs one of tables and pattern, but has {'both' if self.tables else 'neither'}.",
-                "Give the addresses of the tables, or a pattern such as '/lake/*'. An empty list counts as no list.",
+                f"The task needs one of tables, pattern and catalog_schema, but has {' and '.join(chosen) or 'none'}.",
+                "Give the addresses of the tables, a pattern such as '/lake/*', or a schema such as 'sales'.",
             )
         for address in self.tables:
             if not address.strip():
                 yield f"tables contains the empty address {address!r}.", "Give addresses of tables."
         if self.pattern is not None and not self.pattern.strip():
             yield "pattern is empty.", "Give a pattern such as '/lake/*'."
+        if self.catalog_schema is not None:
+            yield from _faults_of_schema(self.catalog_schema)
         if not any(self.thresholds.allows(step) for step in Step):
             yield "optimize, checkpoint and vacuum are all False.", "Set at least one of them to True."
         yield from self._faults_of_numbers()
@@ -156,3 +162,10 @@ class MaintainRequest(CommitRequest):
         body = super(MaintainRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["tables"] = tuple(body.get("tables", ()))
         return body
+
+
+def _faults_of_schema(schema: str) -> Iterator[Fault]:
+    try:
+        name_parts("catalog_schema", schema)
+    except InvalidRequestError as error:
+        yield error.problem, error.remedy

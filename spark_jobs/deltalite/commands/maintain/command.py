@@ -1,6 +1,6 @@
 """The maintenance command: reads the logs of many tables, and runs the steps that pay.
 
-1. List the tables of the request.
+1. List the tables of the request (`requested_tables.py`).
 2. Measure each table, and decide which steps pay (`inspection/due_steps.py`). Steps that an earlier attempt of the run
    committed are not due.
 3. Run the due steps, `parallelism` tables at a time, the largest gain first, until the budget is used up.
@@ -23,16 +23,14 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.commands.maintain.budget import Deadline, limit_bytes
 from deltalite.commands.maintain.one_table import maintain_table
 from deltalite.commands.maintain.report import log_rows, raise_for_failed_tables, result_of
+from deltalite.commands.maintain.requested_tables import find_tables
 from deltalite.commands.maintain.step_identity import with_earlier_steps
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.lake_health import health_rows
 from deltalite.inspection.table_rows import TableRow
 from deltalite.requests import MaintainRequest
-from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
-from deltalite.spark.hadoop.opening import check_address_is_unambiguous, source_store
-from deltalite.spark.hadoop.tree import tree_of
-from deltalite.storage.patterns import matching_folders
+from deltalite.spark.hadoop.opening import source_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +43,9 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
     """Maintain the tables of a request, or report their health with `dry_run`. Return a row for each table.
 
     Raises:
-        TableNotFoundError: no table matches the pattern.
+        TableNotFoundError: no table matches the pattern, or the schema of the catalog does not exist or has no table.
         MaintenanceError: the maintenance of some tables failed. The error has the result.
-        StorageError: the folder of the pattern cannot be listed.
+        StorageError: the folder of the pattern, or the catalog, cannot be listed.
     """
     deadline = Deadline(request.max_seconds)
     rows = _measured_rows(spark, request)
@@ -62,31 +60,25 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
 
 def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableRow]:
     """Return a row with the measures and the due steps of each table. Folders without a table have no row."""
-    _log.info("Reading the logs of the tables of %s.", request.pattern or f"a list of {len(request.tables)}")
-    rows = list(
-        health_rows(
-            request.tables,
-            _matching_folders(spark, request),
-            partial(source_store, spark),
-            request.thresholds,
-            now_ms=now_ms(),
-            parallelism=request.parallelism,
-            complete_row=None if request.dry_run else partial(with_earlier_steps, request),
-        )
+    requested = find_tables(spark, request)
+    _log.info(
+        "Reading the logs of the tables of %s.", f"a list of {len(request.tables)}" if request.tables else request.table
     )
-    if not rows:
+    rows = health_rows(
+        requested.tables,
+        requested.folders,
+        partial(source_store, spark),
+        request.thresholds,
+        now_ms=now_ms(),
+        parallelism=request.parallelism,
+        complete_row=None if request.dry_run else partial(with_earlier_steps, request),
+    )
+    all_rows = [*map(requested.complete, rows), *requested.other_rows]
+    if not all_rows:
         raise TableNotFoundError(
             f"No Delta table matches the pattern {request.pattern}.", remedy="Check the pattern and the folder."
         )
-    return rows
-
-
-def _matching_folders(spark: SparkSession, request: MaintainRequest) -> Sequence[str]:
-    """Return the addresses that match the pattern of the request; none without a pattern."""
-    if request.pattern is None:
-        return ()
-    check_address_is_unambiguous(spark, split_address(request.pattern)[0])
-    return matching_folders(request.pattern, partial(tree_of, spark))
+    return all_rows
 
 
 def _maintained_rows(

@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 def log_rows(rows: Sequence[TableRow]) -> None:
     """Log a line for each table, the failed ones first."""
-    width = max(len(row.table) for row in rows)
+    width = max(len(row.label) for row in rows)
     for row in by_importance(rows):
         level = logging.WARNING if row.status is Status.FAILED else logging.INFO
-        _log.log(level, "%-11s  %s  %s", row.status, row.table.ljust(width), row.summary)
+        _log.log(level, "%-11s  %s  %s", row.status, row.label.ljust(width), row.summary)
 
 
 def result_of(request: MaintainRequest, rows: Sequence[TableRow]) -> OperationResult:
@@ -31,6 +31,7 @@ def result_of(request: MaintainRequest, rows: Sequence[TableRow]) -> OperationRe
     steps = [step for row in rows for step in row.steps if step.outcome is Outcome.DONE]
     metrics = {
         **counts_by_status(rows),
+        **({} if request.catalog_schema is None else {"numSkippedTables": _count_skipped(rows)}),
         "numOptimizedTables": sum(step.step is Step.OPTIMIZE for step in steps),
         "numCheckpoints": sum(step.step is Step.CHECKPOINT for step in steps),
         "numVacuumedTables": sum(step.step is Step.VACUUM for step in steps),
@@ -52,6 +53,11 @@ def result_of(request: MaintainRequest, rows: Sequence[TableRow]) -> OperationRe
     )
 
 
+def _count_skipped(rows: Sequence[TableRow]) -> int:
+    """Return the number of entries of the catalog that are not Delta tables."""
+    return sum(row.status is Status.SKIPPED for row in rows)
+
+
 def raise_for_failed_tables(rows: Sequence[TableRow], result: OperationResult) -> None:
     """Raise an error with the result if the maintenance of a table failed.
 
@@ -59,15 +65,16 @@ def raise_for_failed_tables(rows: Sequence[TableRow], result: OperationResult) -
         MaintenanceIncompleteError: a retry can succeed for at least one table.
         MaintenanceError: a retry can succeed for no table.
     """
-    errors = {row.table: row.error for row in by_importance(rows) if row.error is not None}
+    errors = {row.name or row.table: row.error for row in by_importance(rows) if row.error is not None}
     if not errors:
         return
     named_tables = [f"{table} ({error.kind})" for table, error in list(errors.items())[:_MAX_NAMED_TABLES]]
     more = "" if len(errors) <= _MAX_NAMED_TABLES else f" and {len(errors) - _MAX_NAMED_TABLES} more"
     is_retryable = any(error.is_retryable for error in errors.values())
     error_class = MaintenanceIncompleteError if is_retryable else MaintenanceError
+    table_count = len(rows) - _count_skipped(rows)
     failure = error_class(
-        f"The maintenance of {len(errors)} of {len(rows)} tables failed: {', '.join(named_tables)}{more}.",
+        f"The maintenance of {len(errors)} of {table_count} tables failed: {', '.join(named_tables)}{more}.",
         remedy="Read the line of each failed table in the log. All other tables were tried, as far as the budget "
         "allows. A retry does not repeat the steps that committed.",
     )

@@ -109,6 +109,12 @@ def row_problem(error: Exception) -> str | None:
     return None if match is None else _one_line(match[0])
 
 
+def query_problem(error: Exception) -> str | None:
+    """Return Spark's message in one line if the text of a query is wrong, or None for any other error."""
+    match = _QUERY_CONDITION_PATTERN.search(_with_causes(error))
+    return None if match is None else _one_line(match[0])
+
+
 @contextmanager
 def computing(parameter: str, text: str) -> Iterator[None]:
     """Convert the error of a query if the user's expression `text` in `parameter` fails for a row.

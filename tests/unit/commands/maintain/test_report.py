@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.commands.maintain.report import MAX_ROWS, raise_for_failed_tables, result_of
 from deltalite.errors import ConcurrentWriteException, CorruptLogError, MaintenanceError, MaintenanceIncompleteError
-from deltalite.inspection.table_rows import Outcome, RowError
+from deltalite.inspection.table_rows import Outcome, RowError, TableRow
 from deltalite.markers import ResultParts, parse_marker, result_markers
 from deltalite.requests import MaintainRequest
 from deltalite.results import OperationResult
@@ -38,6 +38,16 @@ def test_the_result_counts_tables_by_status_and_steps():
     assert result.committed
     assert [r["status"] for r in result.tables] == ["failed", "changed", "changed", "not reached", "due", "healthy"]
     assert not result_of(REQUEST, [row("a", optimize=Outcome.NOT_NEEDED, checkpoint=Outcome.DONE)]).committed
+
+
+def test_skipped_entries_of_a_catalog_are_counted_apart_from_tables():
+    view = TableRow(table="sales.v", name="sales.v", skip_reason="it is a view")
+    rows = [view, replace(failed("/lake/a", TEMPORARY), name="sales.a"), row("/lake/b", optimize=Outcome.DONE)]
+    result = result_of(MaintainRequest(catalog_schema="sales"), rows)
+    assert (result.metrics["numTables"], result.metrics["numSkippedTables"]) == (2, 1)
+    assert [r["status"] for r in result.tables] == ["failed", "changed", "skipped"]
+    with pytest.raises(MaintenanceIncompleteError, match=r"1 of 2 tables failed: sales.a \(Concurrent"):
+        raise_for_failed_tables(rows, result)
 
 
 def test_the_rows_are_limited_with_the_failed_and_changed_tables_first():
