@@ -22,6 +22,7 @@ from deltalite.errors import (
 )
 from deltalite.requests import TableRequest
 from deltalite.results import OperationResult
+from deltalite.spark.reader import observed_files
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
@@ -104,6 +105,29 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
     assert DeltaTable(str(quarantine)).version == 0
     copy_files(spark, table, landing, run="forced", force=True, **options)
     assert (len(quarantined(quarantine, run="first")), len(quarantined(quarantine, run="forced"))) == (7, 7)
+
+
+def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, landing, table, quarantine, monkeypatch):
+    monkeypatch.setattr(observed_files, "MAX_KEYS", 97)
+    bad = [str(write_file(landing, name, "id\nx\n")) for name in ("a b/%20.csv", "x%41ü#.csv", "-.csv")]
+    for number in range(97):
+        write_file(landing, f"good-{number}.csv", "id\n1\n")
+    read_again = []
+    second_query = bad_records_module._bad_records
+    monkeypatch.setattr(
+        bad_records_module,
+        "_bad_records",
+        lambda spark, part, addresses: read_again.append(addresses) or second_query(spark, part, addresses),
+    )
+    options = {"quarantine": str(quarantine), "source_options": {"header": "true"}}
+    result = copy_files(spark, table, landing, **options)
+    assert (result.metrics["numLoadedFiles"], result.quarantine.rows) == (100, 3)
+    assert [(row["file"], row["line"]) for row in quarantined(quarantine)] == [(file, 2) for file in sorted(bad)]
+    (addresses,) = read_again
+    assert set(bad) <= set(addresses) and len(addresses) < 20
+    write_file(landing, "other delimiter.csv", "id\n" + "y\n" * 100)
+    with pytest.raises(SourceError, match=r"other delimiter\.csv"):
+        copy_files(spark, table, landing, max_bad_share=0.1, force=True, **options)
 
 
 def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):

@@ -96,9 +96,8 @@ class BadRecords:
         rows = self._separation.bad_records(self._spark)
         self._result = self._table.replace_rows(rows, self._transaction(base), base)
         _log.warning(
-            "Quarantined %s bad records of %s files in version %s of %s: %s",
+            "Quarantined %s bad records in version %s of %s: %s",
             self._result.rows,
-            len(counts.bad_files),
             self._result.version,
             self._result.table,
             "; ".join(_texts(rows.limit(_SHOWN_RECORDS).collect())),

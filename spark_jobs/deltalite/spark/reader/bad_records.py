@@ -3,9 +3,10 @@
 A record is bad if it does not fit the schema with which the files are read. The separation has two steps:
 
 1. The query that writes the good records leaves the bad ones out. Spark observes which files have bad records.
-2. A second query reads only these files, and returns their bad records with line numbers and reasons.
+2. A second query reads only these files, and returns their bad records with line numbers and reasons. Of very many
+   files, it also reads a few without bad records (`observed_files.py`).
 
-So no file without bad records is read twice. Both steps parse whole records, also if the query needs only some columns.
+Both steps parse whole records, also if the query needs only some columns.
 Spark's readers parse bytes and its functions parse texts, so they can differ, such as for invalid UTF-8. If the second
 query finds another number of bad records than the first one, Spark's reader returns them, without line numbers.
 
@@ -48,6 +49,7 @@ from deltalite.spark.reader.bad_record_lines import (
     spark_charset,
 )
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, as_texts, parsed_record, reason_of
+from deltalite.spark.reader.observed_files import observed_files, observed_key, observes_paths
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, computing_rows
 from deltalite.spark.runtime.session import settings
@@ -114,17 +116,15 @@ class RecordSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCounts:
-    """The numbers of records and of bad records that a step has read, and the addresses of the files with bad ones."""
+    """The numbers of records and of bad records that a step has read."""
 
     records: int = 0
     bad_records: int = 0
-    bad_files: frozenset[str] = frozenset()
 
     def __add__(self, other: RecordCounts) -> RecordCounts:
         return RecordCounts(
             records=self.records + other.records,
             bad_records=self.bad_records + other.bad_records,
-            bad_files=self.bad_files | other.bad_files,
         )
 
 
@@ -134,7 +134,7 @@ class _Part:
     def __init__(self, schema: RecordSchema, read: Callable[[Sequence[str]], DataFrame]) -> None:
         self.schema = schema
         self.read = read
-        self.bad_paths: dict[str, str] = {}  # the addresses of the files with bad records, by Spark's spelling
+        self.candidates: Sequence[str] = ()  # the addresses of the files with bad records, and perhaps of a few others
         self.bad_count = 0
         self._observe()
 
@@ -145,12 +145,9 @@ class _Part:
             _log.info("Reading the files once more: Spark reported no observation of their records.")
             self.observe_all()
             values = self._observation.get
-        by_path = {path_key(address): address for address in self.schema.addresses}
-        self.bad_paths = {path: address_of(path, by_path) for path in json.loads(values["paths"])}
+        self.candidates = observed_files(json.loads(values["files"]), self.schema.addresses)
         self.bad_count = values["bad_records"]
-        return RecordCounts(
-            records=values["records"], bad_records=self.bad_count, bad_files=frozenset(self.bad_paths.values())
-        )
+        return RecordCounts(records=values["records"], bad_records=self.bad_count)
 
     def observe_all(self) -> None:
         """Read all records in a new observation, and drop them."""
@@ -163,6 +160,7 @@ class _Part:
         self._observation = Observation()
         names = self.schema.columns.names
         is_bad = F.col(CORRUPT).isNotNull() | self.schema.has_lost_value(column_named)
+        key = observed_key(F.col(_PATH), len(self.schema.addresses))
         # This metric names all columns. Otherwise Spark would not parse the columns that the query does not need.
         is_null = F.array(*(column_named(name).isNull() for name in names))
         observed = self.read(self.schema.addresses).observe(
@@ -170,7 +168,7 @@ class _Part:
             F.count(F.lit(1)).alias("records"),
             F.count(F.when(is_bad, F.lit(1))).alias("bad_records"),
             # A text, because PySpark 4.0 does not convert an array.
-            F.to_json(F.collect_set(F.when(is_bad, F.col(_PATH)))).alias("paths"),
+            F.to_json(F.collect_set(F.when(is_bad, key))).alias("files"),
             F.max(F.array_contains(is_null, F.lit(True))).alias("columns"),
         )
         self.good_rows = observed.where(~is_bad).drop(CORRUPT, _PATH)
@@ -215,27 +213,29 @@ class RecordSeparation:
             )
 
     def examples(self, spark: SparkSession, count: int) -> list[Any]:
-        """Return at most `count` rows of the bad records of one file. Reads no other file."""
+        """Return at most `count` rows of the bad records of one part. Reads one file if its paths were observed."""
         part = next(part for part in self._parts if part.bad_count)
+        addresses = [min(part.candidates)] if observes_paths(len(part.schema.addresses)) else part.candidates
         with settings(spark, TEXT_SETTINGS), computing_rows():
-            return _bad_records(spark, part, [min(part.bad_paths.values())]).limit(count).collect()
+            return _bad_records(spark, part, addresses).limit(count).collect()
 
 
 def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
     """Return the bad records of a part, computed once. They are as many as the first query has counted."""
-    bad_files = set(part.bad_paths.values())
-    addresses = [address for address in part.schema.addresses if address in bad_files]
+    addresses = part.candidates
     rows = compute_once(_bad_records(spark, part, addresses))
     if _count(rows) != part.bad_count:  # Spark observes the records of a repeated stage twice
         part.observe_all()
         part.counts()
     if _count(rows) != part.bad_count:
         _log.info("The bad records get no line numbers, because Spark's reader parses some of them differently.")
+        if not observes_paths(len(part.schema.addresses)):
+            addresses = part.schema.addresses  # perhaps Spark spells a path in an unexpected way
         rows = compute_once(_with_reasons(part.schema, _records_of_reader(spark, part, addresses)))
     if _count(rows) == part.bad_count:
         return rows.drop(_COUNT)
     raise SourceError(
-        f"Nothing was written: {len(addresses)} files, such as {addresses[0]}, had {part.bad_count} bad records in one "
+        f"Nothing was written: {part.bad_count} records of {part.schema.addresses[0]} and other files were bad in one "
         f"read, and {_count(rows)} in another.",
         remedy="Run the task again if a file was replaced during the read.",
     )
@@ -334,9 +334,11 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
         text = F.to_csv(F.struct(*values), written_options)
     record = F.coalesce(F.col(CORRUPT), text)
     rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.has_lost_value(column_named))
-    wanted = set(addresses)
-    paths = {path: address for path, address in part.bad_paths.items() if address in wanted}
-    files = pa.table({_PATH: pa.array(paths, pa.string()), FILE: pa.array(paths.values(), pa.string())})
+    rows = compute_once(rows)
+    by_path = {path_key(address): address for address in addresses}
+    paths = [row[0] for row in rows.select(_PATH).distinct().collect()]
+    names = [address_of(path, by_path) for path in paths]
+    files = pa.table({_PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})
     return rows.join(F.broadcast(spark.createDataFrame(files)), _PATH).select(
         FILE,
         F.lit(None).cast("bigint").alias(LINE),
