@@ -1,4 +1,6 @@
-"""The deletion of manifests and segments of loaded files that no readable version names.
+"""The upkeep of the record of loaded files: a check that no engine has removed it, and the deletion of old files.
+
+The deletion removes manifests and segments that no readable version names:
 
 1. A manifest is needed if a readable version names it, or if it is younger than the retention. Restores can bring any
    readable version back, also one whose manifest is older than that of the version before.
@@ -12,8 +14,9 @@ older than that and has not committed yet is dead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from deltalite.errors import CorruptLogError
 from deltalite.loaded_files.manifest import current_number, manifest_number, read_manifest
 from deltalite.loaded_files.segment import is_segment
 from deltalite.log.action_files import actions_in, read_blocks
@@ -25,6 +28,34 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 
 _APP_ID_BYTES = LOADED_FILES_APP_ID.encode()
+
+
+def check_has_record(snapshot: Snapshot) -> None:
+    """Check that a table without a record of loaded files never had one, as far as its log goes back.
+
+    An engine removes the transaction if the table had `delta.setTransactionRetentionDuration` for a while. The table
+    would then load every file again. If the table has the transaction, or no manifest, the check reads nothing but the
+    listing of a folder.
+
+    Raises:
+        CorruptLogError: a version in the log names a manifest, and the newest version has no such transaction.
+        StorageError: the storage does not answer.
+    """
+    if LOADED_FILES_APP_ID in snapshot.transactions:
+        return
+    store = snapshot.store
+    if all(manifest_number(file.name) is None for file in store.list_from(f"{LOADED_FILES_DIR}/")):
+        return
+    versions = [version for version, number in _named_manifests(snapshot) if number != NOTHING_LOADED]
+    if versions:
+        newest = max(versions)
+        raise CorruptLogError(
+            f"Could not load files into {store.root}: version {newest} has a record of loaded files, and version "
+            f"{snapshot.version} has none. An engine has removed the transaction {LOADED_FILES_APP_ID}, so the table "
+            "would load all files again.",
+            remedy=f"Restore version {newest} with DeltaRestoreOperator, which also restores the record. Then load the "
+            "files of later versions again.",
+        )
 
 
 def delete_unneeded_records(store: LogStore, *, now_ms: int) -> int:
@@ -68,17 +99,22 @@ def _young_numbers(manifests: Mapping[int, StoredFile], cutoff_ms: int) -> set[i
 
 def _numbers_of_readable_versions(snapshot: Snapshot) -> set[int]:
     """Return the numbers of the manifests that any version in the log names."""
+    return {current_number(snapshot.transactions), *(number for _, number in _named_manifests(snapshot))}
+
+
+def _named_manifests(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
+    """Yield the versions in the log that name a manifest, and its number: the oldest checkpoint, and each commit."""
     listing = list_log(snapshot.store, 0)
-    numbers = {current_number(snapshot.transactions)}
     if listing.checkpoints:  # the commits name the manifests of all later versions
         oldest_version = min(checkpoint.version for checkpoint in listing.checkpoints)
-        numbers.add(current_number(Snapshot.load(snapshot.store, oldest_version).transactions))
-    for commit in listing.commits.values():
+        yield oldest_version, current_number(Snapshot.load(snapshot.store, oldest_version).transactions)
+    for version, commit in listing.commits.items():
         for block in read_blocks(snapshot.store, commit.name, commit.size_bytes):
             if _APP_ID_BYTES in block:
                 transactions = (body for kind, body in actions_in(block, commit.name) if kind == SetTransaction.action)
-                numbers.update(txn["version"] for txn in transactions if txn.get("appId") == LOADED_FILES_APP_ID)
-    return numbers
+                yield from (
+                    (version, txn["version"]) for txn in transactions if txn.get("appId") == LOADED_FILES_APP_ID
+                )
 
 
 def _retention_ms(configuration: Mapping[str, str]) -> int:

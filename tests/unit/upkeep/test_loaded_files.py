@@ -9,11 +9,12 @@ import pytest
 from deltalite.errors import CorruptLogError
 from deltalite.loaded_files.manifest import Manifest, current_number, manifest_name, manifest_number, read_manifest
 from deltalite.loaded_files.record import add_loaded_files
+from deltalite.protocol.actions import NOTHING_LOADED
 from deltalite.protocol.file_names import LOADED_FILES_DIR, commit_name
 from deltalite.protocol.properties import DAY_MS
 from deltalite.txn.loaded_files import loaded_files_transaction
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.upkeep.loaded_files import delete_unneeded_records
+from deltalite.upkeep.loaded_files import check_has_record, delete_unneeded_records
 from tests.unit.builders import NOON_MS, add, create, load, new_store, newest_version, proposal, try_commit
 from tests.unit.loaded_files.test_record import files
 
@@ -52,6 +53,44 @@ def table():
         commit_number(store, number)
     put_record(store, second, "killed")
     return store
+
+
+def remove_transactions(store):
+    """Write a checkpoint without transactions, as an engine does after they have expired."""
+    commits = {name: file for name, file in store.files.items() if name.endswith(".json")}
+    for name, (data, modified_ms) in commits.items():
+        kept_lines = [line for line in data.splitlines() if not line.startswith(b'{"txn"')]
+        store.files[name] = (b"\n".join(kept_lines), modified_ms)
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    store.files.update(commits)
+
+
+def test_a_record_that_another_engine_has_removed_is_an_error(table):
+    check_has_record(load(table))
+    remove_transactions(table)
+    try_commit(table, proposal(newest_version(table), add("g")))
+    with pytest.raises(
+        CorruptLogError, match=r"version 3 has a record of loaded files, and version 4 has none"
+    ) as error:
+        check_has_record(load(table))
+    assert "Restore version 3" in error.value.remedy
+
+
+def test_a_table_that_never_had_a_record_may_have_leftovers_of_killed_runs():
+    store = create(new_store())
+    check_has_record(load(store))
+    put_record(store, Manifest(), "killed")
+    check_has_record(load(store))
+    commit_number(store, NOTHING_LOADED)  # as a restore does
+    check_has_record(load(store))
+
+
+def test_a_removed_record_is_unknown_if_the_log_no_longer_has_its_versions(table):
+    remove_transactions(table)
+    for version in range(newest_version(table) + 1):
+        table.files.pop(commit_name(version))
+    try_commit(table, proposal(3, add("g")))
+    check_has_record(load(table))
 
 
 def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(table):

@@ -32,6 +32,7 @@ from deltalite.spark.reader.source_files import SourceFiles, read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
+from deltalite.upkeep.loaded_files import check_has_record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,11 +201,12 @@ def plan_load(
 
     Raises:
         InvalidRequestError: the table forgets transactions.
-        CorruptLogError: the record cannot be read.
+        CorruptLogError: the record cannot be read, or another engine has removed it.
         StorageError: the storage does not answer.
     """
     if base is not None:
         check_keeps_loaded_files(base.configuration, table=request.table)
+        check_has_record(base)
     manifest = Manifest() if base is None else read_manifest(store, current_number(base.transactions))
     choice = choose_files(
         source.files,
