@@ -32,7 +32,7 @@ def defer(mode, parameters, *, try_number=1) -> TaskDeferred:
     return caught.value
 
 
-@pytest.mark.sample("yarn-deferred")
+@pytest.mark.campaign
 @DEFERRED_MODES
 def test_a_job_survives_a_restart_of_the_triggerer_and_a_retry_joins_it(worker):
     earlier_jobs = worker.applications().keys()
@@ -61,7 +61,7 @@ def test_a_job_survives_a_restart_of_the_triggerer_and_a_retry_joins_it(worker):
     assert worker.commit_files("orders") == ["00000000000000000000.json"]
 
 
-@pytest.mark.sample("yarn-deferred")
+@pytest.mark.campaign
 @DEFERRED_MODES
 def test_a_user_who_stops_a_deferred_task_kills_its_job(worker, monkeypatch):
     earlier_jobs = worker.applications().keys()

@@ -19,8 +19,8 @@ from airflow_provider_deltalite.operators.delta import (
 
 MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
 MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
-# A job takes half a minute. `make test` therefore runs each mode of standalone and YARN in at least one test, and no
-# mode of Kubernetes. The campaign runs every test in every mode.
+# A job takes half a minute. `make test` therefore runs one test on a standalone cluster here, and one in YARN's cluster
+# mode in test_kills.py. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
 FEATURE_PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
@@ -91,7 +91,7 @@ def test_every_operation_runs(mode):
     assert run(DeltaRestoreOperator, "restore", version=1)["version"] == 5
 
 
-@pytest.mark.sample("untracked")
+@pytest.mark.campaign
 @EACH_MODE
 def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_not_repeated(mode, capsys):
     earlier_jobs = mode.applications().keys()
@@ -115,6 +115,7 @@ def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_
         assert all("_01_000001/" in address for address in driver_log_addresses)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["yarn-client"], indirect=True)
 def test_a_table_without_a_scheme_is_rejected_if_spark_looks_for_it_in_hdfs(mode, yarn):
     parameters = mode.parameters("load", "orders") | {"table": f"{mode.folder}/orders", "shared_folder": True}

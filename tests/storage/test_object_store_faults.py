@@ -53,6 +53,7 @@ def data_file_count(proxied):
     return sum(key.endswith(".parquet") for key in proxied.direct.keys("t/"))
 
 
+@pytest.mark.sample(Loss.ANSWER)
 @pytest.mark.parametrize("loss", list(Loss))
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.campaign)])
 def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, ids_and_version, loss, times):
@@ -70,7 +71,8 @@ def test_a_put_that_conflicts_with_another_conditional_put_is_repeated(spark, pr
     assert ids_and_version() == ([1, 2], 1)
 
 
-@pytest.mark.parametrize("status", [pytest.param(429, marks=pytest.mark.campaign), 503])
+@pytest.mark.campaign
+@pytest.mark.parametrize("status", [429, 503])
 def test_a_write_continues_after_throttled_requests(spark, proxied, table, ids_and_version, status):
     """The proxy throttles the first attempt of each request."""
     throttled = set()
@@ -110,6 +112,7 @@ def denial(request, proxied):
     return Answer(status=400, body=EXPIRED)
 
 
+@pytest.mark.sample("expired")
 def test_a_write_with_expired_credentials_fails_with_a_typed_error(spark, proxied, table, ids_and_version, denial):
     with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError, match="expired") as caught:
         write_rows(spark, table, "SELECT 2 AS id", run="r")
@@ -117,6 +120,7 @@ def test_a_write_with_expired_credentials_fails_with_a_typed_error(spark, proxie
     assert ids_and_version() == ([1], 0)
 
 
+@pytest.mark.sample("invalid")
 def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxied, table, ids_and_version, denial):
     with (
         proxied.proxy.faults(lambda request: denial if is_second_commit(request) else None),
@@ -126,6 +130,7 @@ def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxie
     assert (ids_and_version(), data_file_count(proxied)) == (([1], 0), 1)
 
 
+@pytest.mark.sample("invalid")
 def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_retry_commits_once(
     spark, proxied, table, ids_and_version, denial
 ):
@@ -146,6 +151,7 @@ def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_ret
     assert ids_and_version() == ([1, 2], 1)
 
 
+@pytest.mark.sample("expired")
 def test_a_poll_with_expired_credentials_fails_with_a_typed_error(proxied, table, denial):
     store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
     position = watch.position_at(store, 0)

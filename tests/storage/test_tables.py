@@ -95,6 +95,7 @@ def test_data_files_are_below_a_prefix_folder_on_s3_and_below_the_root_on_hdfs(s
     assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
 
 
+@pytest.mark.sample("s3a")
 def test_a_rejected_write_leaves_no_file(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"))
     names_before = file_names(spark, table)
@@ -121,6 +122,7 @@ def test_a_write_with_several_files_for_each_task_keeps_all_rows(spark, table):
     assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]
 
 
+@pytest.mark.campaign
 def test_workers_and_delta_rs_read_a_table_on_s3_and_spark_reads_rows_of_delta_rs(spark, s3, s3a):
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
@@ -152,6 +154,7 @@ def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, 
     assert rows(spark, str(clone), where="id = 1") == [(1, "x")]
 
 
+@pytest.mark.sample("the class has moved")
 @pytest.mark.parametrize("change", ["the class has moved", "the manifest has changed"])
 def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, s3a, monkeypatch, caplog, change):
     def fail(*_arguments, **_options):
@@ -200,6 +203,7 @@ def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch
     assert data_file_names(spark, table) == {add["path"] for add in add_actions(spark, table, 0)}
 
 
+@pytest.mark.sample("hdfs")
 def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
     folder = folder_of(spark, table)
     with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:

@@ -76,6 +76,7 @@ def test_a_pattern_matches_folders_of_a_whole_bucket(spark, table):
     assert matching_folders(f"{bucket}/*/none", partial(tree_of, spark)) == []
 
 
+@pytest.mark.sample("s3a")
 def test_a_vacuum_deletes_exactly_the_files_that_the_newest_version_does_not_need(spark, table):
     for number in range(3):
         write_rows(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",

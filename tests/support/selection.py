@@ -82,7 +82,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return FileOrFolderScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
+def sampled(values: Sequence[object], sample: Collection[object]) -> list[object]:
     """All values for `parametrize`; values outside the sample run in the campaign only."""
     return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
 

@@ -14,7 +14,7 @@ from deltalite.requests import WriteRequest
 from tests.faults.programs import plain
 from tests.support.resource_manager import RUNNING_STATE, resource_manager
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
 DAG_ID = "deferred_jobs"
 CONN_ID = "yarn_of_deferred_jobs"
