@@ -205,7 +205,7 @@ class AlternatingTable:
         return outcome.changes
 
 
-@pytest.mark.sample("vectors-feed", "delta-rs")
+@pytest.mark.sample("delta-rs")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_engines_that_change_one_table_in_turn_follow_the_model(spark, delta_spark, tmp_path, pytestconfig, kind, seed):

@@ -24,6 +24,7 @@ def clustering_of(delta_spark, table):
     return detail[8]  # this is the column clusteringColumns
 
 
+@pytest.mark.campaign
 def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"
@@ -73,6 +74,7 @@ def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_sp
     assert rows(table) == [(1, 2, 3), (4, 5, 6)]
 
 
+@pytest.mark.campaign
 def test_the_cubes_of_this_library_survive_a_full_optimize_of_delta_spark(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"

@@ -46,6 +46,7 @@ def test_delta_spark_enforces_the_rules_of_a_declared_table(spark, delta_spark, 
     assert len(rows(table)) == 2
 
 
+@pytest.mark.campaign
 def test_delta_spark_reads_and_writes_an_altered_table(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"

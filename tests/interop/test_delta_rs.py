@@ -223,6 +223,7 @@ def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_fold
     assert write_rows(spark, delta_rs_folder, query, run="ours").skipped
 
 
+@pytest.mark.campaign
 def test_replace_where_on_a_table_of_delta_rs_deletes_exactly_the_rows_that_match(spark, delta_rs_folder):
     """The statistics and partition values of delta-rs select files. They must not decide which rows are deleted."""
     rows_before = DeltaTable(str(delta_rs_folder)).to_arrow()

@@ -14,6 +14,7 @@ import pytest
 from tests.support.differential.copies import Copies, Engines
 from tests.support.differential.random_tables import random_table
 from tests.support.fuzzing import scaled
+from tests.support.selection import sampled
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
@@ -21,7 +22,7 @@ STATEMENTS = {False: 5, True: 25}
 """The number of statements for a table: in `make test` (False) and in the campaign (True)."""
 
 
-@pytest.mark.parametrize("seed", range(scaled(2)), ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", sampled(range(scaled(2)), {0}), ids=lambda seed: f"seed-{seed}")
 def test_both_engines_make_the_same_table(spark, delta_spark, tmp_path, pytestconfig, seed):
     copies = Copies(Engines(spark=spark, delta_spark=delta_spark), tmp_path, seed)
     with copies.journal_in_errors():

@@ -50,6 +50,7 @@ def test_delta_spark_changes_a_table_from_which_this_library_dropped_the_feature
     assert sorted(str(row[0]) for row in delta_spark.rows(widened_table)) == ["20", "3000000000", "4"]
 
 
+@pytest.mark.campaign
 def test_delta_spark_rewrites_no_file_if_this_library_has_dropped_the_feature_before(spark, delta_spark, widened_table):
     """If a drop by this library is killed, delta-spark can complete it: all files have the newest types already."""
     drop_type_widening(spark, widened_table)
@@ -61,6 +62,7 @@ def test_delta_spark_rewrites_no_file_if_this_library_has_dropped_the_feature_be
     assert_rows(delta_spark, widened_table, ROWS)
 
 
+@pytest.mark.campaign
 def test_a_drop_by_each_engine_leaves_the_same_protocol_and_metadata(spark, delta_spark, widened_table, tmp_path):
     delta_spark_table = tmp_path / "by-delta-spark"
     properties = "'delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true'"

@@ -53,8 +53,10 @@ def columns_of_files(table):
     [
         pytest.param("this library", V1, marks=pytest.mark.campaign, id="this library-V1"),
         pytest.param("this library", V2, id="this library-V2"),
-        pytest.param("this library", PARTITION_COLUMNS, id="this library-partition columns"),
-        pytest.param("delta-spark", V1, id="delta-spark-V1"),
+        pytest.param(
+            "this library", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="this library-partition columns"
+        ),
+        pytest.param("delta-spark", V1, marks=pytest.mark.campaign, id="delta-spark-V1"),
         pytest.param("delta-spark", V2, marks=pytest.mark.campaign, id="delta-spark-V2"),
         pytest.param("delta-spark", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="delta-spark-partition columns"),
     ],

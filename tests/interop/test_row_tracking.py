@@ -54,7 +54,7 @@ def change_rows(spark, table, number):
     optimize_table(spark, table)
 
 
-@pytest.mark.sample("this library")
+@pytest.mark.campaign
 @pytest.mark.parametrize("creator", ["this library", "delta-spark"])
 def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, pytestconfig, creator):
     table = tmp_path / "t"

@@ -65,6 +65,7 @@ def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     assert sorted(tuple(row) for row in rows_by_delta_spark) == sorted(rows_by_this_library)
 
 
+@pytest.mark.campaign
 def test_delta_spark_drops_the_feature_of_a_table_that_this_library_widened(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS n", properties=PROPERTIES)

@@ -20,7 +20,8 @@ def expected_rows(**changes):
     return [(int(name[1:]), text) for name, text in texts.items() if text is not None]
 
 
-@pytest.mark.parametrize("shredding", [pytest.param("false", marks=pytest.mark.campaign), "true"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("shredding", ["false", "true"])
 def test_each_engine_changes_variants_of_the_other(spark, delta_spark, tmp_path, shredding):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"
