@@ -42,6 +42,7 @@ def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_f
     assert copy_files(spark, table, landing, run="the next run").skip_reason
 
 
+@pytest.mark.campaign
 def test_a_copy_with_bad_records_survives_kills_at_file_changes(spark_site, spark, tmp_path):
     """The quarantine lies beside the table, so its file changes are steps too."""
     landing, template = tmp_path / "landing", tmp_path / "template"

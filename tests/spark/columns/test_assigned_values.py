@@ -42,6 +42,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.campaign
 def test_literal_texts_are_converted_to_the_types_of_columns(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, ROW_OF_ALL_TYPES)

@@ -47,7 +47,7 @@ def write_table_with_value(table, value, **options):
     return str(table)
 
 
-@pytest.mark.sample("native")
+@pytest.mark.campaign
 def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, relation_kind):
     for name, value, condition in (("zero", -0.0, "{} = 0.0"), ("nan", math.nan, "{} > 5")):
         for column in ("x", "s.f"):

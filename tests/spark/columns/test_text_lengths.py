@@ -66,6 +66,7 @@ def upsert(spark, table, query):
         on="target.id = source.id", **clauses))  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, table):
     write_rows(spark, table, row_query(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
     assert rows(table) == [(1, "ab ", "ab ", ["a", "b ", None], {"x": "é "})]
@@ -89,9 +90,9 @@ def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, tabl
     ("row", "problem"),
     [
         (row_query(1, "'abcd'"), r"'v' has the type varchar\(3\)"),
-        (row_query(1, c="'abcd'"), r"'c' has the type char\(3\)"),
+        pytest.param(row_query(1, c="'abcd'"), r"'c' has the type char\(3\)", marks=pytest.mark.campaign),
         (row_query(1, items="array('a', 'abc')"), r"'l\.element' has the type varchar\(2\)"),
-        (row_query(1, member="'abc'"), r"'s\.x' has the type varchar\(2\)"),
+        pytest.param(row_query(1, member="'abc'"), r"'s\.x' has the type varchar\(2\)", marks=pytest.mark.campaign),
     ],
 )
 def test_a_text_that_is_too_long_is_rejected(spark, table, row, problem):
@@ -201,6 +202,7 @@ def test_a_merge_compares_padded_texts_of_the_table(spark, unpadded):
     assert read_ids(spark, unpadded, "true") == [3, 21, 22]
 
 
+@pytest.mark.campaign
 def test_check_constraints_compare_padded_texts(spark, table):
     log = next((table / "_delta_log").glob("*.json"))
     text = log.read_text().replace('"minWriterVersion": 2', '"minWriterVersion": 3')

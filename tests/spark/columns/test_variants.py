@@ -76,7 +76,7 @@ def is_shredded(table, *, at_least_one=False):
     return any(has_typed_columns)
 
 
-@pytest.mark.sample("mapped, with deletion vectors", "shredded, mapped by id")
+@pytest.mark.sample("shredded, mapped by id")
 @pytest.mark.parametrize("kind", PROPERTIES)
 def test_each_operation_keeps_variants(spark, tmp_path, kind):
     table, allows_shredding = tmp_path / "t", "shredded" in kind

@@ -225,6 +225,7 @@ def test_a_retry_replaces_the_rows_of_its_run(spark, landing, table, quarantine,
     assert (corrected.quarantine.rows, corrected.quarantine.version) == (0, 3)
 
 
+@pytest.mark.campaign
 def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, landing, table, quarantine, monkeypatch):
     options = {"quarantine": str(quarantine), "max_bad_share": 1, "run": "r", "on_rerun": "write"}
     write_file(landing, "a.csv", "id\nx\n")
@@ -289,6 +290,7 @@ def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
     assert [(row["record"], row["target"]) for row in quarantined(quarantine)] == [("x", str(other)), ("y", str(table))]
 
 
+@pytest.mark.campaign
 def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_path, landing, quarantine):
     options = {"quarantine": str(quarantine), "max_bad_share": 1}
     good = b'{"id": 1, "amount": 0.25}'
@@ -321,6 +323,7 @@ def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_
     assert (result.metrics["numOutputRows"], result.quarantine.rows) == (40, 1)
 
 
+@pytest.mark.campaign
 def test_runs_that_share_a_quarantine_at_the_same_time_both_succeed(
     spark, tmp_path, landing, table, quarantine, monkeypatch
 ):

@@ -160,7 +160,9 @@ def change_by_update(spark, path):
 CHANGES = {"a delete": change_by_delete, "an update": change_by_update}
 
 
-@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize(
+    "properties", [pytest.param({}, marks=pytest.mark.campaign), VECTORS, FEED], ids=["plain", "vectors", "feed"]
+)
 @pytest.mark.parametrize("change", CHANGES)
 def test_appends_refuse_a_commit_that_changes_rows_or_leave_it_out(spark, tmp_path, target, change, properties):
     source = tmp_path / "source"

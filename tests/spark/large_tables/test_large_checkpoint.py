@@ -126,6 +126,7 @@ def test_spark_writes_the_same_checkpoint_rows_as_the_local_process(spark, tmp_p
     assert not list(tmp_path.glob("_deltalite_staging/*"))
 
 
+@pytest.mark.campaign
 def test_write_any_checkpoint_uses_spark_only_above_the_limit_of_files(spark, tmp_path):
     store = create_table(tmp_path, "classic")
     assert write_any_checkpoint(spark, load(store), NOON_MS).parts is None

@@ -54,6 +54,7 @@ def count_possible_files(table, column, value):
     return sum(bound(stats["minValues"]) <= value <= bound(stats["maxValues"]) for stats in stats_of_files)
 
 
+@pytest.mark.campaign
 def test_files_can_be_skipped_by_each_clustering_column(spark, table):
     write_rows(spark, table, QUERY.format(0, 100_000, 4))
     rows_before = rows(table)

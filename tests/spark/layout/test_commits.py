@@ -154,6 +154,7 @@ def test_an_optimize_gives_up_before_the_time_limit_or_after_the_last_retry(monk
     assert gives_up(attempts=1, seconds=60 - LONGEST_PAUSE) and gives_up(attempts=3, seconds=0)
 
 
+@pytest.mark.campaign
 def test_files_that_change_in_every_attempt_are_left_to_a_later_run(spark, table, rival):
     append_small_files(spark, table)
     rival(

@@ -165,7 +165,8 @@ def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
     assert [sum(n <= 4 * share < n + 1 for share in shares.values()) // 200 for n in range(4)] == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2))])
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.slow
 def test_an_optimize_changes_no_row_of_any_version_in_a_random_history(spark, table, seed):
     rnd = random.Random(seed)

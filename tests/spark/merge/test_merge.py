@@ -206,7 +206,7 @@ def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, tm
     assert rows(table) == [(2, "a", "z")] and result.metrics["numTargetRowsDeleted"] == 2
 
 
-@pytest.mark.sample("none", "name")
+@pytest.mark.sample("name")
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_column_names_may_equal_relation_names_or_contain_special_characters(spark, tmp_path, mode):
     """Columns named `source` and `target`, and a column with special characters in its name."""
@@ -242,6 +242,7 @@ def test_column_names_may_equal_relation_names_or_contain_special_characters(spa
     )
 
 
+@pytest.mark.campaign
 def test_a_self_read_sees_the_table_before_the_merge(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, boss, pay", "1, NULL, 10", "2, 1, 20", "3, 2, 30"), properties=FEED)
@@ -262,6 +263,7 @@ def test_a_self_read_sees_the_table_before_the_merge(spark, tmp_path):
     assert rows(table) == sorted_rows([(1, None, 10), (1, None, 10), (2, 1, -10), (2, 1, -10), (3, None, 20)])
 
 
+@pytest.mark.sample(FEED | VECTORS)
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
 def test_non_deterministic_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, properties):
     """Source rows, clause values and the current time are the same in the table and in its feed."""

@@ -64,9 +64,7 @@ CONDITIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind", sampled(list(CONDITIONS), {"the source's partitions and keys", "null-safe, with another type"})
-)
+@pytest.mark.parametrize("kind", sampled(list(CONDITIONS), {"null-safe, with another type"}))
 def test_a_file_that_cannot_match_is_not_read(spark, table, kind):
     on, *possible_matches = CONDITIONS[kind]
     delete_data_files_except(table, *possible_matches)
@@ -209,6 +207,7 @@ OPERATION_PARAMETERS = {
 }
 
 
+@pytest.mark.sample("vectors and feed")
 @pytest.mark.parametrize("kind", ["files", "vectors and feed"])
 def test_the_commit_info_has_the_operation_parameters_and_metrics_of_spark(spark, tmp_path, kind):
     table = tmp_path / "t"

@@ -260,6 +260,7 @@ NESTED_NEW = """SELECT * FROM VALUES
     AS rows(ID, s, list, extra)"""
 
 
+@pytest.mark.sample("name")
 @pytest.mark.parametrize("mode", ["none", "name"])
 def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark, tmp_path, mode):
     table = tmp_path / "t"

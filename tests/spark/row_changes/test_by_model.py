@@ -148,8 +148,9 @@ def test_an_operation_changes_the_table_and_the_feed_as_the_model_predicts(spark
     holds()
 
 
-@pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True])
-@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("count", [3, 8])
 def test_replaying_the_change_feed_of_random_operations_yields_the_final_rows(spark, vectors, count):
     @settings_for_cases(count)
     @given(histories(Features(vectors=vectors, feed=True)))

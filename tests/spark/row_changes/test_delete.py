@@ -236,6 +236,7 @@ def ids(table):
     return sorted(row[0] for row in rows(table))
 
 
+@pytest.mark.sample("native")
 def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, foreign_table, relation_kind):
     result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 30)")
     assert ids(foreign_table) == [2, 3, 10, 12, 21, 31]
@@ -347,6 +348,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.sample("vectors")
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
 def test_session_settings_do_not_change_which_rows_a_delete_removes(spark, tmp_path, kind):
     """The partition values are timestamps, and the session has another time zone.

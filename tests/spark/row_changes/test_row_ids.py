@@ -115,7 +115,7 @@ def test_a_replacing_write_keeps_the_ids_of_surviving_rows(spark, table):
     assert ids_after == {**ids_before, 3: (new_id, new_version)}
 
 
-@pytest.mark.parametrize("z_order_by", [[], ["id", "name"]])
+@pytest.mark.parametrize("z_order_by", [[], pytest.param(["id", "name"], marks=pytest.mark.campaign)])
 def test_an_optimize_keeps_ids_and_versions(spark, table, z_order_by):
     write_rows(spark, table, "SELECT id, id % 2 AS part, 'later' AS name FROM range(6, 9)")
     update_rows(spark, table, {"name": "'new'"}, "id = 3")

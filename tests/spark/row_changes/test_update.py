@@ -207,7 +207,7 @@ def tables(spark, tmp_path_factory):
     return tables_by_kind
 
 
-@pytest.mark.parametrize("kind", sampled(list(KINDS), {"feed", "name mapping, vectors and feed"}))
+@pytest.mark.parametrize("kind", sampled(list(KINDS), {"name mapping, vectors and feed"}))
 def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
     spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
     table = tmp_path / "t"
@@ -249,6 +249,7 @@ def table_with_column_rules(folder, *, vectors):
     return table
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["plain", "vectors"])
 def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
     table = table_with_column_rules(tmp_path / "t", vectors=vectors)

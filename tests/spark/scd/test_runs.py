@@ -112,7 +112,8 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
     assert (third.skipped, third.operation) == (True, "MERGE") and third.skip_reason
 
 
-@pytest.mark.parametrize("scd_type", [pytest.param(1, marks=pytest.mark.campaign), 2])
+@pytest.mark.campaign
+@pytest.mark.parametrize("scd_type", [1, 2])
 def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, table, scd_type):
     added = "valid_from INT, is_current BOOLEAN"
     if scd_type == 2:
@@ -143,6 +144,7 @@ def test_a_row_of_the_table_without_a_begin_is_named(spark, table):
     assert folder_content(table) == content
 
 
+@pytest.mark.campaign
 def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, table):
     options = {"keys": ("id", "part"), "sequence_by": "to_date(day)", "partition_by": ("part",)}
     names = "id, part, name, day"
@@ -169,6 +171,7 @@ def test_a_corrected_row_replaces_the_row_of_its_sequence_on_request(spark, tabl
     assert (result.metrics["numDuplicateRows"], result.metrics["numTargetRowsDeleted"]) == (0, 1)
 
 
+@pytest.mark.campaign
 def test_new_columns_join_the_history_with_merge_schema(spark, table):
     options = {"sequence_by": "seq", "exclude": ("seq",), "merge_schema": True, "track": ("name",)}
     apply_rows(spark, table, values("id, name, note, seq", "1, 'a', 'x', 1", "1, 'a', 'y', 2"), **options)
@@ -237,6 +240,7 @@ def test_a_refused_first_run_creates_no_table(spark, table):
     assert not (table / "_delta_log").exists()
 
 
+@pytest.mark.campaign
 def test_audits_run_before_the_first_and_every_later_commit(spark, table):
     audits = (Audit(name="no null", rows="name IS NULL"),)
     with pytest.raises(AuditFailedError, match="measured 1 of 1 rows"):

@@ -64,6 +64,7 @@ def rows_by_delta_rs(table, columns):
     return sorted(tuple(row.values()) for row in table_rows)
 
 
+@pytest.mark.sample("name")
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_columns_of_a_mapped_table_keep_ids_and_names_unless_their_type_is_replaced(spark, tmp_path, mode):
     table = tmp_path / "t"

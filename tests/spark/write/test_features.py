@@ -156,6 +156,7 @@ def test_overwrite_schema_enables_in_commit_timestamps(spark, tmp_path):
     assert ids(table, timestamp=time_of(result.timestamp - 1)) == [1, 2]
 
 
+@pytest.mark.sample("name")
 @pytest.mark.parametrize("mode", ["none", "name"])
 def test_the_change_feed_has_every_inserted_and_deleted_row(spark, tmp_path, mode):
     table = tmp_path / "t"

@@ -45,7 +45,7 @@ def partitions(table):
 @pytest.mark.parametrize(
     ("z_order_by", "properties"),
     [
-        ([], {}),
+        pytest.param([], {}, marks=pytest.mark.campaign),
         (["id"], {"delta.columnMapping.mode": "name"}),
         pytest.param([], {"delta.columnMapping.mode": "name"}, marks=pytest.mark.campaign),
         pytest.param(["id"], {}, marks=pytest.mark.campaign),
