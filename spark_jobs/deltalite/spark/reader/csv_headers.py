@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import csv
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -94,12 +95,12 @@ class CsvHeaderReader:
 
 def _safe_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names as Spark's reader names the columns: an empty or a repeated name gets its position."""
-    lower_names = [name.strip().lower() for name in names]
+    name_counts = Counter(name.strip().lower() for name in names)
     return tuple(
         f"_c{n}"
         if not name.strip()
         else f"{name.strip()}{n}"
-        if lower_names.count(name.strip().lower()) > 1
+        if name_counts[name.strip().lower()] > 1
         else name.strip()
         for n, name in enumerate(names)
     )
