@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_deltalite.clusters import yarn_log
 from airflow_provider_deltalite.clusters.yarn_log import DriverLogError, read_yarn_driver_log
+from tests.support.ports import SHUTDOWN_POLL_S
 
 YARN_ID = "application_1700000000000_0001"
 CONTAINER = "container_1700000000000_0001_01_000001"
@@ -32,7 +33,7 @@ def services():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(SHUTDOWN_POLL_S,))
     thread.start()
     yield answers, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -83,8 +84,9 @@ def test_an_answer_without_a_driver_is_an_error_with_its_reason(services, answer
         read_yarn_driver_log(address, YARN_ID)
 
 
-def test_only_line_breaks_end_a_line_and_a_long_line_comes_in_parts(services):
+def test_only_line_breaks_end_a_line_and_a_long_line_comes_in_parts(services, monkeypatch):
     answers, address = services
+    monkeypatch.setattr(yarn_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = "a\u2028b\x0cc\r\n" + "x" * 40_000
     lines = read_yarn_driver_log(address, YARN_ID)

@@ -58,6 +58,7 @@ def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(examples_home,
 
     real_poll = triggers.poll_table
     monkeypatch.setattr(triggers, "poll_table", poll_and_reveal_commit)
+    monkeypatch.setattr(triggers, "_SETTLING_SECONDS", 0.0)  # `dag.test()` has no scheduler that stores the deferral
     dag = example("orders_report")
     dag.get_task("wait").poke_interval = 0.1
     commit.rename(hidden_commit)

@@ -164,6 +164,8 @@ async def test_a_trigger_requests_the_connection_once_for_all_its_polls(keys, co
     rows, address = pa.table({"id": [2]}), f"s3://{BUCKET}/{trigger.__name__}"
     write_deltalake(address, rows, storage_options=keys.delta_rs_options)
     requested_ids, polls = [], []
+    # The trigger gives Airflow ten seconds to store the deferral. No scheduler stores it here.
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 0.0)
     get_connection, follow = DeltaHook.get_connection, watch.follow
     record_and_get_connection = staticmethod(lambda conn_id: requested_ids.append(conn_id) or get_connection(conn_id))
     monkeypatch.setattr(DeltaHook, "get_connection", record_and_get_connection)

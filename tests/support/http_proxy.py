@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.support.ports import SHUTDOWN_POLL_S
+
 _CONNECTION_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length"})
 _NO_BODY_STATUSES = frozenset({204, 304})
 
@@ -70,7 +72,7 @@ class HttpProxy:
         self.fault: Fault | None = None
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.proxy = self
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True)
 
     @property
     def port(self) -> int:

@@ -7,6 +7,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.support.ports import SHUTDOWN_POLL_S
+
 POD = {"metadata": {"name": "load-driver", "uid": "0d1e2f"}, "spec": {"containers": [{"name": "main"}]}}
 
 
@@ -43,7 +45,7 @@ class ApiServer:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.port = self.server.server_port
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True)
 
     def __enter__(self):
         self._thread.start()

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.ports import SHUTDOWN_POLL_S
+
 _KEPT_LINES = 200
 _OPTIONS = {
     "driverMemory": "--driver-memory",
@@ -161,7 +163,7 @@ def _command(body: Mapping[str, Any], master: str) -> Sequence[str]:
 def livy_server(allowed_folder: Path, *, master: str = "local[1]") -> Iterator[LivyServer]:
     """Run the server in the block. At the end it kills its batches."""
     server = LivyServer(allowed_folder, master)
-    thread = threading.Thread(target=server.http.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.http.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True)
     thread.start()
     try:
         yield server

@@ -1,8 +1,11 @@
-"""Free ports for the servers of tests."""
+"""Free ports for the servers of tests, and how soon these servers stop."""
 
 from __future__ import annotations
 
 import socket
+
+SHUTDOWN_POLL_S = 0.02
+"""The argument of `serve_forever`: `shutdown()` waits up to this time in seconds. The default is half a second."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.support.ports import SHUTDOWN_POLL_S
+
 YARN_ID = "application_1700000000000_0001"
 PRINT_YARN_ID = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
 RUNNING_STATE = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
@@ -69,7 +71,7 @@ class ResourceManager:
 def resource_manager() -> Iterator[ResourceManager]:
     """Run a ResourceManager in a thread."""
     manager = ResourceManager()
-    thread = threading.Thread(target=manager.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=manager.server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True)
     thread.start()
     try:
         yield manager
