@@ -36,9 +36,11 @@ def find_finished_run(
     if base is None:
         return None
     result = None if request.identity is None else watch.earlier_result(base, store.root, request.identity)
-    if result is None and isinstance(request, CopyRequest):
+    if result is not None:
+        return result
+    if isinstance(request, CopyRequest):
         return _result_without_new_files(operator, base, request, has_run=has_run)
-    return result or _result_without_news(operator, base, request)
+    return _result_without_news(operator, base, request, has_run=has_run)
 
 
 def _result_without_new_files(
@@ -49,10 +51,8 @@ def _result_without_new_files(
 
     try:
         source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
-        if request.quarantine is not None and not has_run:
-            quarantine_store = DeltaHook(request.quarantine, operator.storage_conn_id).get_conn()
-            if new_files.may_have_uncommitted_bad_records(base, request, quarantine_store):
-                return None
+        if not has_run and _may_have_uncommitted_rows(operator, base, request):
+            return None
         return new_files.result_without_new_files(base, request, source_store)
     except DeltaLiteError as error:
         operator.log.info("This worker cannot tell whether there are new files, so the job decides: %s", error)
@@ -60,7 +60,7 @@ def _result_without_new_files(
 
 
 def _result_without_news(
-    operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest
+    operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest, *, has_run: bool
 ) -> OperationResult | None:
     """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
     sources: dict[str, Source] = dict(getattr(request, "sources", {}))
@@ -72,9 +72,20 @@ def _result_without_news(
             name: DeltaHook(source.path or "", operator.storage_conn_id).get_conn()
             for name, source in incremental_sources.items()
         }
+        if not has_run and _may_have_uncommitted_rows(operator, base, request):
+            return None
         return watch.result_without_news(base, request, stores)
     except DeltaLiteError as error:
         operator.log.info(
             "This worker cannot tell whether the sources have new versions, so the job decides: %s", error
         )
         return None
+
+
+def _may_have_uncommitted_rows(operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest) -> bool:
+    """Whether an earlier attempt of the run may have put rows into the quarantine, which the job then removes."""
+    quarantine: str | None = getattr(request, "quarantine", None)
+    if quarantine is None or request.identity is None:
+        return False
+    store = DeltaHook(quarantine, operator.storage_conn_id).get_conn()
+    return watch.may_have_uncommitted_rows(base, request, store)

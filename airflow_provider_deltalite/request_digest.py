@@ -7,6 +7,9 @@ The digest covers the rendered fields that decide the rows. It omits:
   same digests for old requests;
 - values of secret options of sources, because a short secret can be guessed from its hash.
 
+Audits check rows, and most of them decide no row. Only the conditions of audits of level `quarantine` are in the
+digest, because they leave rows out.
+
 A query parameter whose name marks a secret, such as `password`, also decides the rows. So the digest contains a slow
 hash of its value. Each field of the request, such as `query` or `query_params`, also has a short digest, so that an
 error can name the fields that differ.
@@ -24,6 +27,7 @@ from typing import Any
 from airflow_provider_deltalite.idempotency import RequestDigests
 from deltalite.redaction import is_secret, secret_values
 from deltalite.requests import DIGEST_SCHEME, CommitRequest, Source
+from deltalite.requests.quarantine import rejecting_audits
 
 _DIGEST_DIGITS, _SHORT_DIGEST_DIGITS = 32, 8  # numbers of hexadecimal digits
 _SLOW_ROUNDS = 600_000
@@ -35,6 +39,9 @@ def request_digests(request: CommitRequest) -> RequestDigests:
     decisive_fields = {
         name: value for name, value in _non_default_fields(request).items() if name not in request.incidental_fields
     }
+    rejecting_conditions = {audit.rows for audit in rejecting_audits(getattr(request, "audits", ()))}
+    if rejecting_conditions:
+        decisive_fields["audits"] = sorted(rejecting_conditions)
     if "query_params" in decisive_fields:
         query_params = decisive_fields["query_params"].items()
         decisive_fields["query_params"] = {name: _hash_if_secret(name, value) for name, value in query_params}

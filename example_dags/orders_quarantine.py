@@ -1,8 +1,9 @@
-"""Load the good records of CSV files, and put the bad ones into a quarantine table.
+"""Load the good records of CSV files and then the good rows, and put the bad ones into a quarantine table.
 
 The first task creates the table, so its columns decide which records are bad. The second task loads each file once. A
-record that does not fit goes to the quarantine with its file, its line and the reason. The Airflow Variable `lake`
-names the folder of the tables, and `landing` the folder with the files.
+record that does not fit goes to the quarantine with its file, its line and the reason. The third task appends the new
+orders to another table, except those that an audit rejects. These rows go to the same quarantine. The Airflow Variable
+`lake` names the folder of the tables, and `landing` the folder with the files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_provider_deltalite.operators.delta import DeltaCopyOperator, DeltaTableOperator
+from airflow_provider_deltalite.operators.delta import DeltaCopyOperator, DeltaTableOperator, DeltaWriteOperator
 
 LAKE = "{{ var.value.get('lake', '/data/lake') }}"
 LANDING = "{{ var.value.get('landing', '/data/landing') }}"
@@ -38,4 +39,16 @@ with DAG(
         max_bad_share=0.2,
     )
     # [END load]
-    declare >> load
+    # [START publish]
+    publish = DeltaWriteOperator(
+        task_id="publish",
+        table=f"{LAKE}/published_orders",
+        source={"format": "delta", "path": f"{LAKE}/good_orders", "incremental": True},
+        audits=[
+            {"name": "amounts", "rows": "amount < 0", "level": "quarantine", "max_share": 0.2},
+            {"name": "not empty", "row_count": True, "min": 1, "on": "new_rows"},
+        ],
+        quarantine=f"{LAKE}/bad_orders",
+    )
+    # [END publish]
+    declare >> load >> publish

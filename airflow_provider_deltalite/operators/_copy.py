@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+from airflow_provider_deltalite.operators._quarantine import DeltaQuarantineOperator
 from deltalite.requests import CopyRequest, Request
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 
-class DeltaCopyOperator(DeltaCommitOperator):
+class DeltaCopyOperator(DeltaQuarantineOperator):
     """Append the rows of those files of a folder that the table has not loaded, each file once.
 
     The commit with the rows also records their files. So a file is loaded once across runs, retries, renamed DAGs and
@@ -54,12 +54,13 @@ class DeltaCopyOperator(DeltaCommitOperator):
     :param max_records_per_file: The maximum number of rows in a data file. (templated)
     :param optimize_write: Write fewer, larger files in each partition, at the cost of a shuffle. (templated)
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
-        ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded.
-        (templated)
+        ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. An audit
+        with ``"level": "quarantine"`` puts the bad rows into ``quarantine``. (templated)
     :param quarantine: The address of a Delta table for bad records: records of a CSV or JSON file that do not fit the
         schema. Without it, a bad record fails the task. With it, the good records are loaded, and the quarantine gets
-        ``file``, ``line``, ``reason`` and ``record`` of each bad one. The first bad record creates the table. Needs
-        ``schema`` in the source, or a table that exists. (templated)
+        ``file``, ``line``, ``reason`` and ``record`` of each bad one. The first bad record creates the table. Files of
+        these formats then need ``schema`` in the source, or a table that exists. The table also gets the rows that
+        audits of level ``quarantine`` reject, for files of any format. (templated)
     :param max_bad_share: If a larger share of the records of a run is bad, the task fails, and loads and quarantines
         nothing: a number from 0 to 1, by default 0.5. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
@@ -81,7 +82,7 @@ class DeltaCopyOperator(DeltaCommitOperator):
     job: ClassVar[str] = "copy_files"
 
     template_fields: Sequence[str] = (
-        *DeltaCommitOperator.template_fields,
+        *DeltaQuarantineOperator.template_fields,
         "source",
         "pattern",
         "file_names",
@@ -108,7 +109,7 @@ class DeltaCopyOperator(DeltaCommitOperator):
         "properties": "json",
         "audits": "json",
     }
-    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query"}
+    sql_texts: ClassVar[frozenset[str]] = DeltaQuarantineOperator.sql_texts | {"query"}
     sql_structures: ClassVar[frozenset[str]] = frozenset({"audits"})
 
     def __init__(
@@ -155,24 +156,13 @@ class DeltaCopyOperator(DeltaCommitOperator):
         self.quarantine = quarantine
         self.max_bad_share = max_bad_share
 
-    def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table and of the quarantine, and of the tables that audits refer to."""
-        quarantine = cast("CopyRequest", request).quarantine
-        return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
-
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
         """Return the commit of this DAG run. A job that succeeded without a commit found no file to load.
 
         The worker cannot always see why: the table may not exist yet, or a file may be newer than the job's listing.
-        The job has removed the bad records that earlier attempts of the run stored.
         """
-        from airflow_provider_deltalite.incremental import find_finished_run
-
-        copy_request = cast("CopyRequest", request)
-        result = find_finished_run(self, store, copy_request, has_run=True)
-        if failed:
-            return None if result is not None and result.skip_reason else result
-        return result or self._result_without_commit(store, copy_request)
+        result = super().find_result_after_job(store, request, failed=failed)
+        return result if failed else result or self._result_without_commit(store, cast("CopyRequest", request))
 
     def _result_without_commit(self, store: LogStore, request: CopyRequest) -> OperationResult:
         """Return the result of a job that succeeded, made no commit, and whose output this worker did not receive."""
@@ -192,19 +182,6 @@ class DeltaCopyOperator(DeltaCommitOperator):
         )
         result = result_without_commit(request.operation, store.root, version, run=request.identity, skipped=True)
         return replace(result, skip_reason=reason)
-
-    def log_result(self, result: OperationResult) -> None:
-        """Log the result, with a warning if records went to the quarantine."""
-        super().log_result(result)
-        quarantine = result.quarantine
-        if quarantine is not None and quarantine.rows:
-            self.log.warning(
-                "Quarantined %s bad records in version %s of %s (run %s).",
-                quarantine.rows,
-                quarantine.version,
-                quarantine.table,
-                result.app_id,
-            )
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the first load creates the table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+from airflow_provider_deltalite.operators._quarantine import DeltaQuarantineOperator
 from airflow_provider_deltalite.operators._sources import (
     SOURCE_FIELDS,
     SOURCE_RENDERERS,
@@ -15,7 +15,7 @@ from airflow_provider_deltalite.operators._sources import (
 from deltalite.requests import CommitRequest, OnRerun, Request, WriteMode, WriteRequest
 
 
-class DeltaWriteOperator(DeltaCommitOperator):
+class DeltaWriteOperator(DeltaQuarantineOperator):
     """Write the rows of one or several sources to a Delta table, once for each DAG run.
 
     Each commit contains the run identity. A retry therefore finds the commit of an earlier attempt, returns it, and
@@ -70,8 +70,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
         only Airflow's retries repeat it. The job computes the query again if the query reads the table itself, or if
         the rows must change (another schema, identity values). Otherwise it keeps the written files. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
-        without atomic creation of a file; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table or to its quarantine at the same time.
+        Needed only on storage without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` keeps the commit. ``write``
         writes again. ``replace`` replaces the run's earlier rows by the new rows (``append`` only). The default is
         ``write`` for ``overwrite``, and ``skip`` for other modes. Retries never write twice. (templated)
@@ -83,7 +83,10 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit. Each
         audit is a mapping with ``name``, a check and its limits, such as
         ``{"name": "no_orphans", "rows": "customer IS NULL", "max_share": 0.001}``. If an audit does not pass, the task
-        fails and commits nothing, or with ``"level": "warn"`` logs a warning. (templated)
+        fails and commits nothing, or with ``"level": "warn"`` logs a warning. With ``"level": "quarantine"``, the bad
+        rows of a ``rows`` audit go to ``quarantine``, and the other rows are written. (templated)
+    :param quarantine: The address of a Delta table for the rows that audits of level ``quarantine`` reject. It gets the
+        name of the audit, the reason and the row as JSON. The first such row creates the table. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -93,7 +96,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
     job: ClassVar[str] = "write"
 
     template_fields: Sequence[str] = (
-        *DeltaCommitOperator.template_fields,
+        *DeltaQuarantineOperator.template_fields,
         *SOURCE_FIELDS,
         "mode",
         "partition_by",
@@ -108,6 +111,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "properties",
         "out_of_order",
         "audits",
+        "quarantine",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **SOURCE_RENDERERS,
@@ -115,7 +119,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "properties": "json",
         "audits": "json",
     }
-    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query", "replace_where"}
+    sql_texts: ClassVar[frozenset[str]] = DeltaQuarantineOperator.sql_texts | {"query", "replace_where"}
     sql_structures: ClassVar[frozenset[str]] = frozenset({"audits", "deduplicate"})
 
     def __init__(
@@ -140,6 +144,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         properties: Mapping[str, str] | None = None,
         out_of_order: str | None = None,
         audits: Sequence[Mapping[str, Any]] | None = None,
+        quarantine: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -161,13 +166,14 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.properties = properties
         self.out_of_order = out_of_order
         self.audits = audits
+        self.quarantine = quarantine
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": sources_by_view(self.source, self.sources)}
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        """Return the addresses of the table, the quarantine, and the Delta tables among the sources and in audits."""
         return [*super().addresses(request), *delta_addresses(cast("WriteRequest", request).sources)]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it

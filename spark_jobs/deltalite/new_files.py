@@ -21,9 +21,7 @@ from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree
 from deltalite.storage.trees import FolderContent, ListedTree
-from deltalite.txn.find_run import newest_snapshot
 from deltalite.txn.loaded_files import result_without_new_files as result_of_choice
-from deltalite.txn.quarantine import may_have_uncommitted_rows
 
 _MAX_LISTED_FILES = 100_000
 
@@ -59,23 +57,6 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
     is_loaded = find_loaded(base.store, read_manifest(base.store, number), files)
     choice = choose_files(files, is_loaded, force=False, max_files=None, max_bytes=None)
     return result_of_choice(request, base.store.root, base.version, choice)
-
-
-def may_have_uncommitted_bad_records(base: Snapshot, request: CopyRequest, quarantine_store: LogStore) -> bool:
-    """Whether an earlier attempt of the run may have stored bad records, which the job then removes.
-
-    `base` is the newest snapshot of the table.
-
-    Raises: as `Snapshot.load`.
-    """
-    if request.identity is None:
-        return False
-    return may_have_uncommitted_rows(
-        newest_snapshot(quarantine_store),
-        base,
-        run=request.identity.app_id,
-        target_address=canonical_address(parse_location(request.table)),
-    )
 
 
 class _LimitedTree:

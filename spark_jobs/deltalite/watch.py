@@ -33,8 +33,9 @@ from deltalite.protocol.touched_partitions import partition_names, partition_val
 from deltalite.requests import CommitRequest, Source
 from deltalite.results import FlowRange, OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
+from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
-from deltalite.txn import flows
+from deltalite.txn import flows, quarantine
 from deltalite.txn.find_run import earlier_result, find_run, newest_snapshot
 from deltalite.txn.flows import FlowId, flow_name
 
@@ -56,6 +57,7 @@ __all__ = [
     "find_run",
     "follow",
     "latest_version",
+    "may_have_uncommitted_rows",
     "newest_snapshot",
     "partition_values_of_name",
     "poll",
@@ -159,6 +161,23 @@ def result_without_news(
             to_version=source.version,
         )
     return flows.result_without_news(request, base, ranges)
+
+
+def may_have_uncommitted_rows(base: Snapshot, request: CommitRequest, quarantine_store: LogStore) -> bool:
+    """Whether an earlier attempt of the run may have put rows into the quarantine, which the job then removes.
+
+    `base` is the newest snapshot of the table.
+
+    Raises: as `Snapshot.load`.
+    """
+    if request.identity is None:
+        return False
+    return quarantine.may_have_uncommitted_rows(
+        newest_snapshot(quarantine_store),
+        base,
+        run=request.identity.app_id,
+        target_address=canonical_address(parse_location(request.table)),
+    )
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

@@ -9,7 +9,9 @@ import pytest
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaTableOperator, DeltaWriteOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnGap, Source
+from deltalite.storage.local import LocalLogStore
 from deltalite.txn.flows import FlowId
+from deltalite.txn.quarantine import quarantine_app_id
 
 TABLE_ID = "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10"
 SOURCE = {"format": "delta", "incremental": "flow"}
@@ -67,6 +69,24 @@ def test_the_job_decides_if_there_may_be_work(table, source, spark_submit, conte
     with pytest.raises(Exception, match=r"."):
         load_task(table, source).execute(context)
     assert spark_submit.was_called
+
+
+def test_the_job_removes_the_rows_that_an_attempt_put_into_the_quarantine(
+    table, source, spark_submit, context, make_table, tmp_path
+):
+    table.create(offset(table, 1))
+    quarantine = make_table(tmp_path / "bad")
+    audits = [{"name": "ids", "rows": "id IS NULL", "level": "quarantine"}]
+    task = load_task(table, source, audits=audits, quarantine=str(quarantine))
+    assert task.addresses(task._request()) == [str(table), str(quarantine), str(source)]
+    assert task.execute(context)["skip_reason"], "there is no quarantine table"
+    request = task.prepare_request(task._request(), context)
+    quarantine.create(quarantine.txn(quarantine_app_id(request.identity.app_id, str(table)), 0))
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match=r"Error code is: 1"):
+        task.execute(context)
+    assert spark_submit.was_called
+    assert task.find_result_after_job(LocalLogStore(str(table)), request, failed=False).skip_reason
 
 
 def test_the_job_decides_if_the_worker_cannot_read_the_source(table, tmp_path, spark_submit, context):

@@ -13,6 +13,7 @@ from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name,
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from deltalite import watch
 from deltalite.requests import (
+    Audit,
     CheckpointRequest,
     ConvertRequest,
     CopyRequest,
@@ -108,7 +109,9 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
 
 
 def test_a_quarantine_table_is_an_output_with_the_rows_of_the_run():
-    request = CopyRequest(table="/t", source=Source(format="csv", path="/in"), quarantine="/bad")
+    copy_request = CopyRequest(table="/t", source=Source(format="csv", path="/in"), quarantine="/bad")
+    audits = (Audit(name="a", rows="x", level="quarantine"),)
+    write_request = WriteRequest(table="/t", sources=SOURCES, quarantine="/bad", audits=audits)
     quarantine = QuarantineResult(table="/bad", version=7, rows=2)
     for operation_result, version, statistics in (
         (None, None, None),
@@ -116,8 +119,9 @@ def test_a_quarantine_table_is_an_output_with_the_rows_of_the_run():
         (result(quarantine=quarantine, committed=False, skipped=True), 7, None),
         (result(quarantine=QuarantineResult(table="/bad", version=None, rows=0)), None, None),
     ):
-        edge = edges_of(request, operation_result).outputs[1]
-        assert (edge.name.name, edge.version, edge.statistics) == ("/bad", version, statistics)
+        for request in (copy_request, write_request):
+            edge = edges_of(request, operation_result).outputs[1]
+            assert (edge.name.name, edge.version, edge.statistics) == ("/bad", version, statistics)
 
 
 SOURCES = {"source": Source(format="csv", path="/in")}

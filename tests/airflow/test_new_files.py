@@ -169,4 +169,4 @@ def test_the_quarantine_belongs_to_the_addresses_and_shows_in_the_log(table, lan
         app_id="run", txn_version=0, timestamp=1, quarantine=quarantine,
     )  # fmt: skip
     task.log_result(result)
-    assert "Quarantined 2 bad records in version 3 of /lake/bad (run run)." in capsys.readouterr().out
+    assert "Quarantined 2 rows in version 3 of /lake/bad (run run)." in capsys.readouterr().out

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_deltalite.request_digest import request_digests
 from deltalite.requests import (
+    Audit,
     DeleteRequest,
     MergeClause,
     MergeRequest,
@@ -33,6 +34,7 @@ WRITE = WriteRequest(table="/lake/t", sources={"source": JDBC}, query="SELECT 1"
         {"identity": RunIdentity(app_id="x")},
         {"out_of_order": "allow", "confirm_all_rows": True},
         {"max_records_per_file": 5, "optimize_write": True, "properties": {"a": "b"}},
+        {"audits": (Audit(name="a", rows="x < 0"),)},
     ],
 )
 def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
@@ -56,6 +58,18 @@ def test_each_parameter_that_decides_the_rows_changes_the_request_digest_and_its
     assert digests.digest != changed_digests.digest
     differing_items = digests.parameters.items() ^ changed_digests.parameters.items()
     assert {name for name, _ in differing_items} == set(changes)
+
+
+def test_an_audit_decides_the_rows_if_it_leaves_rows_out():
+    rejecting = Audit(name="a", rows="x < 0", level="quarantine")
+    other = Audit(name="b", rows="x < 0", level="quarantine", max_share=1)
+    failing = Audit(name="c", rows="y < 0")
+    digests = [
+        request_digests(changed_write(quarantine="/q", audits=audits))
+        for audits in ((rejecting,), (other, failing), (replace(rejecting, rows="x < 1"),))
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    assert digests[0].parameters["audits"] != digests[2].parameters["audits"]
 
 
 def test_the_value_of_a_secret_option_is_not_in_the_digest():

@@ -46,7 +46,6 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         # A copy, and a merge that creates its table, are writes. Dropping a table feature may need an optimize. A
         # maintenance runs the optimize, checkpoint and vacuum commands.
         frozenset({"copy", "maintain", "merge", "table"}),
-        frozenset({"quarantine"}),  # its commits are writes
         frozenset(
             {
                 "check",
@@ -61,6 +60,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
                 "write",
             }
         ),
+        frozenset({"quarantine"}),  # a write commits rejected rows here, and passes itself to commit them
         frozenset({"row_changes"}),
         frozenset({"flows"}),
         frozenset({"common"}),

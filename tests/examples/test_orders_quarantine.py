@@ -1,4 +1,4 @@
-"""The DAG `orders_quarantine` loads the good records of a file, and quarantines the bad one."""
+"""The DAG `orders_quarantine` loads the good records of a file, and quarantines the bad record and the bad row."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ def test_bad_records_go_to_the_quarantine(airflow_db, tmp_path, monkeypatch):
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(lake))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(landing))
     good_lines = "".join(f"{number},{number}.5\n" for number in range(1, 9))
-    file = write_file(landing, "orders.csv", f"order_id,amount\n{good_lines}9,ten\n")
+    file = write_file(landing, "orders.csv", f"order_id,amount\n{good_lines}9,ten\n10,-1\n")
     dag_run = run(example("orders_quarantine"), FIRST_DAY)
     assert dag_run.state == "success"
-    assert [row["order_id"] for row in rows(lake / "good_orders")] == list(range(1, 9))
-    (bad,) = rows(lake / "bad_orders")
+    assert [row["order_id"] for row in rows(lake / "good_orders")] == [*range(1, 9), 10]
+    assert [row["order_id"] for row in rows(lake / "published_orders")] == list(range(1, 9))
+    rejected, bad = sorted(rows(lake / "bad_orders"), key=lambda row: row["line"] or 0)
     assert (bad["file"], bad["line"], bad["record"]) == (str(file), 10, "9,ten")
+    assert (rejected["audit"], rejected["record"]) == ("amounts", '{"order_id":10,"amount":-1.00}')
     result = dag_run.return_values["load"]
     assert result["quarantine"] == {"table": str(lake / "bad_orders"), "version": 0, "rows": 1}
     assert bad["run"] == result["app_id"]

@@ -130,6 +130,15 @@ def copy_with_bad_records(spark, table, *, landing, run):
     assert records == [("x", run)], records
 
 
+def write_with_rejected_rows(spark, table, *, query, run):
+    """Write the rows of a query, except those with x = 0. The quarantine beside the table must then have these once."""
+    quarantine = f"{table} quarantine"
+    audits = [{"name": "zero", "rows": "x = 0", "level": "quarantine"}]
+    write(spark, table, query=query, run=run, audits=audits, quarantine=quarantine)
+    records = [(row["record"], row["run"]) for row in DeltaTable(quarantine).to_arrow().to_pylist()]
+    assert records == [('{"x":0}', run)], records
+
+
 def delete(spark, table, *, condition, run):
     """Run the delete command."""
     delete_rows(spark, table, condition, run=run)

@@ -20,6 +20,8 @@ MAX_AUDITS, MAX_NAME_LENGTH = 100, 100
 """These limits bound the size of the results, which the commit stores."""
 NOW = "now"
 """The value of `as_of` that stands for the time of the audit."""
+DEFAULT_MAX_REJECTED_SHARE = 0.5
+"""The `max_share` of an audit of level `quarantine` without a limit, as for the bad records of a copy."""
 
 
 class AuditKind(StrEnum):
@@ -45,6 +47,7 @@ class AuditLevel(StrEnum):
 
     FAIL = "fail"
     WARN = "warn"
+    QUARANTINE = "quarantine"
 
 
 # The keys that each kind allows, in addition to `name`, `on` and `level`.
@@ -74,6 +77,8 @@ class Audit:
 
     `max_rows` (default 0) and `max_share` (a number from 0 to 1) limit the bad rows. `min` and `max` limit a number.
     `max_change` limits the difference between the row counts before and after, as a share of the count before.
+
+    An audit of level `quarantine` leaves its bad rows out of the commit. Its default is `max_share=0.5`.
     """
 
     name: str
@@ -99,6 +104,8 @@ class Audit:
         if self.on is not None:
             convert_to_enum(self, "on", AuditScope)
         convert_to_enum(self, "level", AuditLevel)
+        if self.level is AuditLevel.QUARANTINE and self.max_rows is None and self.max_share is None:
+            object.__setattr__(self, "max_share", DEFAULT_MAX_REJECTED_SHARE)
         for problem, remedy in _faults(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
@@ -166,6 +173,12 @@ def _faults(audit: Audit) -> Iterator[Fault]:
         )
         return
     kind = kinds[0]
+    if audit.level is AuditLevel.QUARANTINE and kind is not AuditKind.ROWS:
+        yield (
+            f"The audit '{audit.name}' has the level 'quarantine', and {kind} does not tell good rows from bad ones.",
+            "Write the check as `rows`, or set level='fail'.",
+        )
+        return
     for key in {key: None for keys in _KEYS.values() for key in keys}:
         if key not in _KEYS[kind] and getattr(audit, key) is not None:
             yield (
@@ -174,6 +187,11 @@ def _faults(audit: Audit) -> Iterator[Fault]:
             )
     yield from _range_faults(audit)
     yield from _FAULTS_OF_KIND[kind](audit)
+    if audit.level is AuditLevel.QUARANTINE and audit.on is AuditScope.TABLE:
+        yield (
+            f"The audit '{audit.name}' has the level 'quarantine', which leaves out new rows, but on is 'table'.",
+            "Leave `on` out, or set level='fail'.",
+        )
 
 
 def _sql_faults(audit: Audit) -> Iterator[Fault]:

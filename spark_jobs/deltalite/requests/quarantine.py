@@ -1,42 +1,84 @@
-"""The parameters `quarantine` and `max_bad_share`: the table for bad records, and the limit on their share."""
+"""The parameters `quarantine` and `max_bad_share`, and the audits of level `quarantine`.
+
+A quarantine is a table for bad records of a copy, and for new rows that audits of level `quarantine` reject.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from deltalite.requests.audits import Audit, AuditLevel
 from deltalite.requests.base import Fault
 
 if TYPE_CHECKING:
     from deltalite.requests.copy import CopyRequest
+    from deltalite.requests.write import WriteRequest
 
 DEFAULT_MAX_BAD_SHARE = 0.5
 FORMATS_WITH_BAD_RECORDS = ("csv", "json")
 _REFUSED_OPTIONS = ("columnnameofcorruptrecord", "singlevariantcolumn")
 
 
+def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
+    """Return the audits of level `quarantine`, which leave rows out of the commit."""
+    return tuple(audit for audit in audits if audit.level is AuditLevel.QUARANTINE)
+
+
+def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:
+    """Yield the fault of the first audit of level `quarantine`, for an operation that leaves out no row.
+
+    `operation` says why, such as "a delete adds no rows". `remedy` follows "Set level='fail', or ...".
+    """
+    for audit in rejecting_audits(audits)[:1]:
+        yield f"The audit '{audit.name}' has the level 'quarantine', but {operation}.", f"Set level='fail'{remedy}."
+
+
+def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:
+    """Yield the faults of the quarantine of a write, each with its remedy."""
+    audits = rejecting_audits(request.audits)
+    yield from _address_faults(request.quarantine, request.table, audits)
+    if request.quarantine is not None and not audits:
+        yield (
+            "quarantine takes the rows that audits of level 'quarantine' reject, and the request has no such audit.",
+            "Give one of the `audits` the level 'quarantine', or leave quarantine out.",
+        )
+    if audits and not request.data_change:
+        yield (
+            f"data_change=False promises that no row is lost, but the audit '{audits[0].name}' leaves out rows.",
+            "Set the level of the audit to 'fail', or leave data_change out.",
+        )
+    for name, source in request.sources.items() if request.quarantine is not None else ():
+        if _is_same(source.path or "", request.quarantine or ""):
+            yield f"The quarantine is the source '{name}', {source.path}.", "Give the address of another table."
+
+
 def quarantine_faults(request: CopyRequest) -> Iterator[Fault]:
-    """Yield the faults of the parameters, each with its remedy."""
-    share, address = request.max_bad_share, request.quarantine
+    """Yield the faults of the quarantine of a copy, each with its remedy."""
+    share, address, source = request.max_bad_share, request.quarantine, request.source
+    audits, has_bad_records = rejecting_audits(request.audits), source.format in FORMATS_WITH_BAD_RECORDS
     if share is not None and not 0 <= share <= 1:
         yield f"max_bad_share is {share}.", "Give a number from 0 to 1."
+    if share is not None and address is None:
+        yield (
+            "max_bad_share limits the records that go to a quarantine, and the request has none.",
+            "Give `quarantine`, or leave max_bad_share out.",
+        )
+    yield from _address_faults(address, request.table, audits)
     if address is None:
-        if share is not None:
-            yield (
-                "max_bad_share limits the records that go to a quarantine, and the request has none.",
-                "Give `quarantine`, or leave max_bad_share out.",
-            )
         return
-    if not address.strip():
-        yield "quarantine is empty.", "Give the address of a Delta table for bad records, or leave it out."
-    if address.rstrip("/") == request.table.rstrip("/"):
-        yield f"The quarantine is the table itself, {address}.", "Give the address of another table."
-    source = request.source
-    if source.format not in FORMATS_WITH_BAD_RECORDS:
+    if not has_bad_records and not audits:
         yield (
             f"quarantine takes bad records of CSV and JSON files, and the format of the source is '{source.format}'.",
-            "Leave quarantine out: a file of this format can be read as a whole or not at all.",
+            "Give an audit of the level 'quarantine', or leave quarantine out: such a file has no bad records.",
         )
+    if not has_bad_records and share is not None:
+        yield (
+            f"max_bad_share limits bad records, and files of the format '{source.format}' have none.",
+            "Leave it out, and give max_share in the audits.",
+        )
+    if not has_bad_records:
+        return
     if request.merge_schema and source.schema is None:
         yield (
             "merge_schema without `schema` infers new columns from all records, so a bad record could add a column.",
@@ -45,3 +87,22 @@ def quarantine_faults(request: CopyRequest) -> Iterator[Fault]:
     for name in source.options:
         if name.lower() in _REFUSED_OPTIONS:
             yield f"The source has the option {name!r}, and the request has a quarantine.", "Leave the option out."
+
+
+def _address_faults(address: str | None, table: str, audits: tuple[Audit, ...]) -> Iterator[Fault]:
+    """Yield the faults of the address of a quarantine."""
+    if address is None:
+        for audit in audits[:1]:
+            yield (
+                f"The audit '{audit.name}' has the level 'quarantine', and the request has no quarantine.",
+                "Give `quarantine`, the address of a Delta table for the rejected rows, or set level='fail'.",
+            )
+        return
+    if not address.strip():
+        yield "quarantine is empty.", "Give the address of a Delta table for rejected rows, or leave it out."
+    elif _is_same(address, table):
+        yield f"The quarantine is the table itself, {address}.", "Give the address of another table."
+
+
+def _is_same(address: str, other: str) -> bool:
+    return bool(address) and address.rstrip("/") == other.rstrip("/")

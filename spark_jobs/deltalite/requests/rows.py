@@ -22,9 +22,12 @@ from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
+from deltalite.requests.quarantine import level_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 ALL_COLUMNS = "*"
+LOAD_BEFORE = ", or write the source to a table with `quarantine` of DeltaWriteOperator, and read that table here"
+"""The end of the remedy for an audit of level `quarantine` of an operation that merges rows."""
 Assignments = Mapping[str, str]
 """SQL expressions by target column; `a.b` is the field `b` of the struct `a`."""
 
@@ -39,6 +42,8 @@ class RowsRequest(CommitRequest):
 
     no_new_rows: ClassVar[str | None] = None
     """The reason why the operation has no new rows, or None if it may have new rows."""
+    quarantine_remedy: ClassVar[str] = ""
+    """The end of the remedy for an audit of level `quarantine`: another way to leave out bad rows."""
 
     out_of_order: OutOfOrder | None = None
     audits: tuple[Audit, ...] = ()
@@ -57,6 +62,8 @@ class RowsRequest(CommitRequest):
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
         )
         yield from audit_list_faults(self.audits, no_new_rows=self.no_new_rows)
+        reason = self.no_new_rows or f"the operation '{self.kind}' cannot leave out rows"
+        yield from level_faults(self.audits, reason, self.quarantine_remedy)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +104,7 @@ class UpdateRequest(RowsRequest):
     """
 
     kind: ClassVar[str] = "update"
+    quarantine_remedy: ClassVar[str] = ", or leave out bad rows with `condition`"
 
     set: Assignments
     condition: str | None = None
@@ -140,6 +148,7 @@ class MergeRequest(RowsRequest):
     """
 
     kind: ClassVar[str] = "merge"
+    quarantine_remedy: ClassVar[str] = LOAD_BEFORE
     incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {
         "create_if_missing",
         "partition_by",

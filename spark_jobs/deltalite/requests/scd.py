@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, repeated_name
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
-from deltalite.requests.rows import RowsRequest
+from deltalite.requests.rows import LOAD_BEFORE, RowsRequest
 from deltalite.requests.source import Source, query_faults, sources_of
 
 NEWEST_ROWS, HISTORY = 1, 2
@@ -34,6 +34,7 @@ class ScdRequest(RowsRequest):
     """
 
     kind: ClassVar[str] = "scd"
+    quarantine_remedy: ClassVar[str] = LOAD_BEFORE
     incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {"partition_by", "properties"}
 
     sources: Mapping[str, Source]

@@ -18,6 +18,7 @@ from deltalite.requests.base import (
 )
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
+from deltalite.requests.quarantine import write_quarantine_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 
@@ -69,6 +70,7 @@ class WriteRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
     out_of_order: OutOfOrder | None = None
     audits: tuple[Audit, ...] = ()
+    quarantine: str | None = None
 
     def __post_init__(self) -> None:
         convert_to_enum(self, "mode", WriteMode)
@@ -83,6 +85,7 @@ class WriteRequest(CommitRequest):
         yield from query_faults(self.sources, self.query, self.query_params)
         yield from _combination_faults(self)
         yield from audit_list_faults(self.audits)
+        yield from write_quarantine_faults(self)
         if any(source.incremental is not None for source in self.sources.values()):
             yield from target_faults(self.sources, self.properties)
             if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):

@@ -280,7 +280,7 @@ def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
         return separate(*arguments)
 
     monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
-    with pytest.raises(ConcurrentTransactionException, match="has stored no bad record"):
+    with pytest.raises(ConcurrentTransactionException, match="has stored no rejected row"):
         copy_files(spark, table, landing / "1", **options)
     assert [row["record"] for row in quarantined(quarantine)] == ["y"]
     # A run with the same key loads into another table.

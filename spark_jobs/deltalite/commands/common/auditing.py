@@ -85,6 +85,8 @@ class Auditor:
         table: TableSchema,
         new_rows: AuditedRows,
         stagings: Sequence[StagedWrite],
+        *,
+        measured: Mapping[str, AuditResult] | None = None,
     ) -> Proposal:
         """Run the audits, and return the proposal with their results.
 
@@ -95,6 +97,7 @@ class Auditor:
             table: the schema of the table after the commit.
             new_rows: the rows that the operation adds or updates.
             stagings: the owners of the data files, which keep them if an audit fails.
+            measured: the results of audits that the operation has measured itself, by name.
 
         Raises:
             AuditFailedError: an audit of level `fail` did not pass.
@@ -103,7 +106,7 @@ class Auditor:
         if not resolved:
             return proposal
         scopes = {AuditScope.NEW_ROWS: new_rows, AuditScope.TABLE: self._rows_after(base, proposal, table)}
-        results = self._run(resolved, scopes, base, proposal, table)
+        results = self._run(resolved, scopes, base, proposal, table, measured or {})
         if failed_audits(results):
             for staging in stagings:
                 # The staging folder shows the next write of a new table that the files are leftovers.
@@ -124,11 +127,13 @@ class Auditor:
         base: Snapshot | None,
         proposal: Proposal,
         table: TableSchema,
+        measured: Mapping[str, AuditResult],
     ) -> list[AuditResult]:
         """Return the results of all audits. Audits of new rows that the last attempt has audited are not run again."""
         paths = frozenset(add.path for add in proposal.adds)
         if paths != self._paths or not paths:
             self._results = {}
+        self._results |= measured
         open_audits = [item for item in resolved if item.audit.name not in self._results]
         results = self._results | run_audits(self._spark, self._store, open_audits, scopes, table.logical, before=base)
         table_audits = {item.audit.name for item in resolved if item.reads_table}

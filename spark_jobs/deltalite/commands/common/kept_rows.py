@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from deltalite.commands.common.rejected_rows import RejectedRows
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import PublishedFiles
 from deltalite.protocol.schema import StructType
@@ -27,6 +28,7 @@ class UncommittedRows:
     - `target`: the table for which the files were written.
     - `source_versions`: the versions of the Delta tables that the query has read.
     - `loaded`: what the query has loaded, as the value `LoadPlan.loaded`.
+    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `files` lacks them.
     """
 
     staging: StagedWrite
@@ -35,6 +37,7 @@ class UncommittedRows:
     target: WriteTarget
     source_versions: Mapping[str, int]
     loaded: object
+    rejected: RejectedRows | None = None
 
     def fit(self, target: WriteTarget) -> bool:
         """Whether the files can be committed to `target` too."""

@@ -55,8 +55,7 @@ class LoadPlan(Protocol):
     def record(self) -> tuple[SetTransaction, ...]:
         """Record what the plan loads, and return the transactions that the commit sets. Called right before a commit.
 
-        Files that it writes take no effect without the commit. The next attempt of the run replaces the rows that it
-        commits to a quarantine table.
+        Files that it writes take no effect without the commit.
         """
         ...
 

@@ -5,7 +5,8 @@ The steps:
 1. Load a snapshot, and look for an earlier commit of this run.
 2. List the files of the source, once for all attempts. Look them up in the record of the snapshot (`plan.py`).
 3. Read the new files, and write their rows like a write does. No version refers to the new data files yet.
-4. Commit the bad records to the quarantine table, if there is one, in place of those of earlier attempts of the run.
+4. Commit the bad records and the rejected rows to the quarantine table, if there is one, in place of those of earlier
+   attempts of the run.
 5. Write the record with the new files. No version names it yet.
 6. Commit the data files, the run and the transaction that names the record, in one version.
 
@@ -28,6 +29,7 @@ from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
 from deltalite.commands.write.command import check_rows, write
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.requests import CopyRequest, WriteMode, WriteRequest
+from deltalite.requests.quarantine import rejecting_audits
 from deltalite.requests.source import fields_with_sources
 from deltalite.results import OperationResult, result_without_commit
 from deltalite.spark.hadoop.opening import writable_store
@@ -64,18 +66,16 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         return listed
 
     write_request = _write_request(request)
-    bad_records = None if request.quarantine is None else BadRecords(spark, request, request.quarantine, store)
+    bad_records = None if request.quarantine is None else BadRecords(spark, request, request.quarantine, store, write)
     if request.validate_only is not None:
         return _validate(spark, request, write_request, store, source(), request.validate_only, bad_records)
-    result = write(
+    return write(
         spark,
         write_request,
         describe=partial(_operation, request, write_request),
         plan=lambda base: plan_load(request, store, source(), base, bad_records),
+        quarantine=bad_records,
     )
-    if bad_records is not None and result.skip_reason is not None:
-        bad_records.withdraw(existing_table(spark, store))
-    return result
 
 
 def _write_request(request: CopyRequest) -> WriteRequest:
@@ -89,6 +89,7 @@ def _write_request(request: CopyRequest) -> WriteRequest:
         optimize_write=request.optimize_write,
         properties=request.properties,
         audits=request.audits,
+        quarantine=request.quarantine if rejecting_audits(request.audits) else None,
     )
 
 
@@ -112,9 +113,9 @@ def _validate(
     result = load.result_without_news(write_request, base)
     if result is not None:
         return result
-    valid_rows = check_rows(spark, write_request, store, base, load, row_count)
-    quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count)}
-    _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.choice.files.num_rows)
+    counts = check_rows(spark, write_request, store, base, load, row_count, quarantine=bad_records)
+    quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count) + counts.rejected}
+    _log.info("Checked %s rows of %s files; nothing was written.", counts.total, load.choice.files.num_rows)
     version = None if base is None else base.version
-    metrics = {**load.metrics, "numValidRows": valid_rows, **quarantined}
+    metrics = {**load.metrics, "numValidRows": counts.valid, **quarantined}
     return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

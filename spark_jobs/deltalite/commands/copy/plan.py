@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
-from deltalite.commands.copy.bad_records import BadRecords, check_separate
+from deltalite.commands.copy.bad_records import BadRecords
+from deltalite.commands.quarantine import check_separate
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
@@ -64,7 +65,8 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
     check_address_is_unambiguous(spark, base)
     folder = _source_folder(spark, base)
     _refuse_overlap(folder.address, request)
-    check_separate(request, folder.address)
+    table = canonical_address(parse_location(request.table))
+    check_separate(request.quarantine, {"table": table, "source": folder.address.rstrip("/")})
     if request.file_names is not None:
         return ListedSource(folder=folder.address, files=find_files(folder, request.file_names))
     files = list_files(folder, path_pattern, request.pattern)
@@ -129,13 +131,12 @@ class FileLoad:
     def parameters(self) -> Mapping[str, str]:
         """The source, as the history of the table shows it."""
         source = {"path": self.request.source.path or "", "format": self.request.source.format}
-        quarantine = {} if self.bad_records is None else self.bad_records.parameters
-        return {**source, "force": str(self.request.force).lower(), **quarantine}
+        return {**source, "force": str(self.request.force).lower()}
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """The numbers of files and of bad records, and the range of the modification times of the files."""
-        return {**self.choice.metrics, **({} if self.bad_records is None else self.bad_records.metrics)}
+        """The numbers of files, and the range of the modification times of the files."""
+        return self.choice.metrics
 
     def result_without_news(
         self,
@@ -162,18 +163,16 @@ class FileLoad:
             files,
             self._read_schema,
             merge_schema=request.merge_schema,
-            separation=None if self.bad_records is None else self.bad_records.begin(has_schema=has_schema),
+            separation=None if self.bad_records is None else self.bad_records.separate(has_schema=has_schema),
         )
         with query_frames(spark, {name: frame}, request.query, request.query_params) as rows:
             yield QueryRows(frame=rows, source_versions={})
 
     def record(self) -> tuple[SetTransaction, ...]:
-        """Commit the bad records, write the record with the new files, and return the transaction that names it.
+        """Write the record with the new files, and return the transaction that names it.
 
         Nothing reads the record of the files before the commit.
         """
-        if self.bad_records is not None:
-            self.bad_records.commit(self.base)
         new_files = self.choice.new_files
         if not new_files.num_rows:  # with `force`, all files may be loaded already
             return ()

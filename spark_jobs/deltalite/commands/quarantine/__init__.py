@@ -1,8 +1,10 @@
 """The quarantine table: the records and rows that a run leaves out of its target, each with a reason.
 
-`copy` calls `QuarantineTable`. Begin with `table.py` (the commit that replaces the rows of a run), then `layout.py`.
+`write` and `copy` use `Quarantine`. Begin with `table.py` (the commit that replaces the rows of a run), then
+`quarantine.py` (what a command does with it) and `layout.py`.
 """
 
-from deltalite.commands.quarantine.table import QuarantineTable
+from deltalite.commands.quarantine.quarantine import Quarantine, check_separate
+from deltalite.commands.quarantine.table import TableWriter
 
-__all__ = ["QuarantineTable"]
+__all__ = ["Quarantine", "TableWriter", "check_separate"]

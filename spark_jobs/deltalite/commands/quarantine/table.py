@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.existing_table import existing_table
+from deltalite.commands.common.load_plan import Planner
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import user_metadata
 from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TARGET, TXN_VERSION, check_quarantine
-from deltalite.commands.write import write
 from deltalite.errors import ConcurrentFlowException, ConcurrentTransactionException, DeltaLiteError
 from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import CommitRequest, Source, WriteMode, WriteRequest
@@ -47,14 +47,24 @@ if TYPE_CHECKING:
 _LEAST_RETRIES = 10
 
 
+class TableWriter(Protocol):
+    """The write command (`commands.write.write`), which itself uses this package."""
+
+    def __call__(self, spark: SparkSession, request: WriteRequest, *, plan: Planner) -> OperationResult:
+        """Write the rows of a plan."""
+
+
 class QuarantineTable:
     """The quarantine table of one request.
 
-    `target` is the store of the table to which the request commits.
+    `target` is the store of the table to which the request commits. `write` commits the rows.
     """
 
-    def __init__(self, spark: SparkSession, address: str, request: CommitRequest, target: LogStore) -> None:
+    def __init__(
+        self, spark: SparkSession, address: str, request: CommitRequest, target: LogStore, write: TableWriter
+    ) -> None:
         self._spark = spark
+        self._write_command = write
         self.address = address
         self._request = request
         self._target = target
@@ -119,8 +129,8 @@ class QuarantineTable:
         if result is None:
             raise ConcurrentTransactionException(
                 f"Another run with the app id '{txn.app_id}' has committed to {self._target.root} while this task was "
-                "running. This task has stored no bad record.",
-                remedy="Run the task again. It then loads the files that the other run has not loaded.",
+                "running. This task has stored no rejected row.",
+                remedy="Run the task again. It then loads what the other run has not loaded.",
             )
         return result
 
@@ -147,7 +157,9 @@ class QuarantineTable:
             f"{TARGET} = {_sql_text(self._target_address)} AND {RUN} = {_sql_text(txn.app_id)} "
             f"AND {TXN_VERSION} > {committed_version}"
         )
-        result = write(self._spark, self._write_request(uncommitted_rows if is_repeated else None), plan=plan)
+        result = self._write_command(
+            self._spark, self._write_request(uncommitted_rows if is_repeated else None), plan=plan
+        )
         return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
 
     def _app_id(self, txn: SetTransaction) -> str:

@@ -37,6 +37,7 @@ from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.stored_columns import as_in_log
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.row_changes.joining import Size, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import ActionKind
@@ -45,7 +46,7 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, union
 from deltalite.spark.runtime.errors import computing_rows, reading_table
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.scan.row_positions import positions_by_file
-from deltalite.spark.write.staging import StagedWrite, as_in_log
+from deltalite.spark.write.staging import StagedWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

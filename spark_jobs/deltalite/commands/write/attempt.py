@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,23 +15,27 @@ from deltalite.commands.common.committing import commit_proposal, now_ms
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.kept_rows import KeptRows, UncommittedRows
 from deltalite.commands.common.load_plan import LoadPlan
+from deltalite.commands.common.rejected_rows import RejectedRows
 from deltalite.commands.common.replanning import Rebase
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
+from deltalite.commands.quarantine import Quarantine
+from deltalite.commands.write.filling import fill_and_mark, missing_identities
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import ConstraintViolationError
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
-from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from deltalite.requests.quarantine import rejecting_audits
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.rejecting import rejecting_conditions
 from deltalite.spark.audits.resolving import ResolvedAudit
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
@@ -45,14 +49,13 @@ from deltalite.spark.row_changes.replacing import (
     replacement_of_matching_rows,
     replacement_of_partitions,
 )
-from deltalite.spark.write.checking import count_valid_rows
-from deltalite.spark.write.column_defaults import fill_columns, rule_guards
-from deltalite.spark.write.identity_values import fill_identities
+from deltalite.spark.write.checking import CheckedRows, count_valid_rows
+from deltalite.spark.write.column_defaults import rule_guards
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from deltalite.spark.write.staging import DataFile
     from deltalite.storage.log_store import LogStore
@@ -80,6 +83,7 @@ class SharedParts:
     auditor: Auditor
     describe: Describer | None = None
     convert: RowConverter | None = None
+    quarantine: Quarantine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,7 @@ class WriteAttempt:
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = shared.describe
         self._convert = shared.convert
+        self._quarantine = shared.quarantine
 
     def run(self) -> OperationResult:
         """Stage the rows, unless an earlier attempt has staged the same rows, and commit them."""
@@ -124,17 +129,22 @@ class WriteAttempt:
                 return self._commit(rows, target, replaced, self._auditor.resolve(target.schema))
         return self._stage_and_commit()
 
-    def count_valid_rows(self, row_count: int) -> int:
-        """Check up to `row_count` rows of the query, and return their number."""
+    def count_valid_rows(self, row_count: int) -> CheckedRows:
+        """Check up to `row_count` rows of the query, and return their numbers."""
+        if self._quarantine is not None:
+            self._quarantine.begin()
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
             row_schema = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             guards = self._guards(row_schema, target)
-            with _filled(query.frame.limit(row_count), row_schema, target) as (rows, filled_target):
-                return count_valid_rows(rows, filled_target.table, guards)
+            conditions = self._rejecting_conditions(row_schema, target)
+            with fill_and_mark(query.frame.limit(row_count), row_schema, target, conditions) as filled:
+                return count_valid_rows(filled.rows, filled.target.table, guards, filled.marks)
 
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
+        if self._quarantine is not None:
+            self._quarantine.begin()
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
             rows = query.frame if self._convert is None else self._convert(query.frame)
             row_schema = from_spark(rows.schema)
@@ -144,9 +154,13 @@ class WriteAttempt:
             audits = self._auditor.resolve(target.schema)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
-            numbers_rows = bool(_missing_identities(row_schema, target))
-            with _filled(rows, row_schema, target) as (filled_rows, target):
-                files = self._publish(staging.write(filled_rows, target.table, guards), staging, target)
+            numbers_rows = bool(missing_identities(row_schema, target))
+            conditions = self._rejecting_conditions(row_schema, target)
+            with fill_and_mark(rows, row_schema, target, conditions) as filled:
+                target = filled.target
+                staged_files = staging.write(filled.rows, target.table, guards, marks=filled.marks)
+                files = self._publish([file for file in staged_files if file.has_good_rows], staging, target)
+                rejected = self._rejected_rows(staged_files, files, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
         uncommitted_rows = UncommittedRows(
             staging=staging,
@@ -155,6 +169,7 @@ class WriteAttempt:
             target=target,
             source_versions=query.source_versions,
             loaded=self._loads.loaded,
+            rejected=rejected,
         )
         if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not numbers_rows:
             self._kept_rows.rows = uncommitted_rows
@@ -181,7 +196,12 @@ class WriteAttempt:
                 _check_only_rearranged(self._store, file_changes)
             proposal = self._proposal(file_changes, rows, target)
             new_rows = staged_rows(self._spark, self._store, target.table, rows.files.adds)
-            proposal = self._auditor.audit(audits, self._base, proposal, target.table, new_rows, stagings)
+            measured = None if rows.rejected is None else rows.rejected.results()
+            proposal = self._auditor.audit(
+                audits, self._base, proposal, target.table, new_rows, stagings, measured=measured
+            )
+            if self._quarantine is not None:
+                self._quarantine.commit(None if rows.rejected is None else rows.rejected.frame(self._spark), self._base)
             proposal = replace(proposal, offsets=self._loads.record())
             proposal = replace(proposal, operation=self._with_loads(proposal.operation))
             return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
@@ -205,6 +225,24 @@ class WriteAttempt:
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
+
+    def _rejecting_conditions(self, row_schema: StructType, target: WriteTarget) -> list[Column]:
+        """Return the conditions of the audits of level `quarantine`."""
+        later_columns = [column.name for column in missing_identities(row_schema, target)]
+        audits = rejecting_audits(self._request.audits)
+        return rejecting_conditions(self._spark, audits, target.schema, later_columns) if audits else []
+
+    def _rejected_rows(
+        self, staged_files: Sequence[DataFile], files: PublishedFiles, target: WriteTarget
+    ) -> RejectedRows | None:
+        """Return the rows that audits reject, or None without such audits. Check that they are not too many."""
+        audits = rejecting_audits(self._request.audits)
+        if not audits:
+            return None
+        rejected_files = [file for file in staged_files if not file.has_good_rows]
+        rejected = RejectedRows.of(self._store, audits, target.table, rejected_files, files.row_count)
+        rejected.check_limits(self._spark)
+        return rejected
 
     def _copy_survivors(self, file_changes: _FileChanges, copies: StagedWrite, target: WriteTarget) -> _FileChanges:
         """Copy the surviving rows of rewritten files, and write the change data files. Return all file changes."""
@@ -311,12 +349,16 @@ class WriteAttempt:
         )
 
     def _with_loads(self, operation: Operation) -> Operation:
-        """Return the operation with the parameters and metrics of the loads, which are complete after `record`."""
-        return replace(
-            operation,
-            parameters={**operation.parameters, **self._loads.parameters},
-            metrics={**operation.metrics, **self._loads.metrics},
-        )
+        """Return the operation with the parameters and metrics of the loads, which are complete after `record`.
+
+        It also gets those of the quarantine, which are complete after its commit.
+        """
+        sources = (self._loads,) if self._quarantine is None else (self._loads, self._quarantine)
+        parameters, metrics = dict(operation.parameters), dict(operation.metrics)
+        for source in sources:
+            parameters |= source.parameters
+            metrics |= source.metrics
+        return replace(operation, parameters=parameters, metrics=metrics)
 
     def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:
         metrics = write_metrics(
@@ -333,23 +375,6 @@ class WriteAttempt:
         if self_reads(self._request.sources, self._request.table):
             return self._loads.added_to(ReadSet(whole_table=True))
         return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)
-
-
-@contextmanager
-def _filled(rows: DataFrame, row_schema: StructType, target: WriteTarget) -> Iterator[tuple[DataFrame, WriteTarget]]:
-    """Yield the rows with values in the columns that the query lacks, and the target with new high-water marks.
-
-    `row_schema` has the columns of the query.
-    """
-    identities = _missing_identities(row_schema, target)
-    filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
-    with fill_identities(filled_rows, identities) as (numbered_rows, count):
-        yield numbered_rows, target.with_high_water_marks(identities, count)
-
-
-def _missing_identities(row_schema: StructType, target: WriteTarget) -> list[IdentityColumn]:
-    """Return the IDENTITY columns of the table that the query lacks."""
-    return [column for column in target.rules.identities if row_schema.find(column.name) is None]
 
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:

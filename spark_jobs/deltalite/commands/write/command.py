@@ -15,6 +15,7 @@ the commit is checked against every commit that is newer than this snapshot.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,18 @@ from deltalite.commands.common.kept_rows import KeptRows
 from deltalite.commands.common.load_plan import LoadPlan, Planner
 from deltalite.commands.common.replanning import replan_on_conflict
 from deltalite.commands.flows.loads import plan_loads
+from deltalite.commands.quarantine import Quarantine, check_separate
 from deltalite.commands.write.attempt import Describer, RowConverter, SharedParts, WriteAttempt, rebase_of
 from deltalite.commands.write.report import write_operation
-from deltalite.errors import TableExistsError
+from deltalite.errors import DeltaLiteError, TableExistsError
 from deltalite.requests import WriteMode, WriteRequest
+from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
-from deltalite.storage.versioned_path import refuse_version
+from deltalite.spark.write.checking import CheckedRows
+from deltalite.storage.locations import canonical_address, parse_location
+from deltalite.storage.versioned_path import parse_versioned_path, refuse_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +52,7 @@ def write(
     describe: Describer | None = None,
     convert: RowConverter | None = None,
     plan: Planner | None = None,
+    quarantine: Quarantine | None = None,
 ) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
@@ -58,6 +64,7 @@ def write(
         describe: builds the operation that the table's history shows; by default a WRITE operation.
         convert: converts the rows of the query before the write.
         plan: plans what an attempt loads; by default the new versions of incremental sources.
+        quarantine: the quarantine of the command; by default that of the request, if it has one.
 
     Raises:
         DeltaLiteError: the write failed; the class says why. The table is unchanged, except perhaps after a
@@ -65,6 +72,9 @@ def write(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
+    if quarantine is None and request.quarantine is not None:
+        check_separate(request.quarantine, _addresses_by_role(request))
+        quarantine = Quarantine(spark, request, request.quarantine, store, write)
     with KeptRows() as kept_rows:
         shared = SharedParts(
             spark=spark,
@@ -74,14 +84,18 @@ def write(
             auditor=Auditor(spark, request.audits, store, has_new_rows=True),
             describe=describe,
             convert=convert,
+            quarantine=quarantine,
         )
         plan = plan or partial(plan_loads, spark, request)
-        return replan_on_conflict(
+        result = replan_on_conflict(
             lambda: _attempt(shared, plan),
             rebase=rebase_of(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
         )
+    if quarantine is not None and result.skip_reason is not None:
+        quarantine.withdraw(existing_table(spark, store))
+    return result
 
 
 def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
@@ -100,6 +114,8 @@ def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
                 remedy="Use mode='append' or 'overwrite', or another address.",
             )
         case WriteMode.IGNORE:
+            if shared.quarantine is not None:
+                shared.quarantine.withdraw(base)
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             return _load(shared, plan, base)
@@ -113,13 +129,36 @@ def _load(shared: SharedParts, plan: Planner, base: Snapshot | None) -> Operatio
 
 
 def check_rows(
-    spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None, loads: LoadPlan, row_count: int
-) -> int:
-    """Compute up to `row_count` rows and check them like a write does. Return their number. Write and commit nothing.
+    spark: SparkSession,
+    request: WriteRequest,
+    store: LogStore,
+    base: Snapshot | None,
+    loads: LoadPlan,
+    row_count: int,
+    *,
+    quarantine: Quarantine | None,
+) -> CheckedRows:
+    """Compute up to `row_count` rows and check them like a write does. Return their numbers. Write and commit nothing.
 
     Raises: as `write`.
     """
     with KeptRows() as kept_rows:
-        auditor = Auditor(spark, (), store, has_new_rows=True)
-        shared = SharedParts(spark=spark, request=request, store=store, kept_rows=kept_rows, auditor=auditor)
+        shared = SharedParts(
+            spark=spark,
+            request=request,
+            store=store,
+            kept_rows=kept_rows,
+            auditor=Auditor(spark, (), store, has_new_rows=True),
+            quarantine=quarantine,
+        )
         return WriteAttempt(shared, base, loads).count_valid_rows(row_count)
+
+
+def _addresses_by_role(request: WriteRequest) -> dict[str, str]:
+    """Return the canonical addresses of the table and of the sources. The quarantine must not be one of them."""
+    addresses = {"table": canonical_address(parse_location(request.table))}
+    for name, source in request.sources.items():
+        with suppress(DeltaLiteError):  # the reader reports it
+            folder, _ = split_address(parse_versioned_path(source.path or "").path)
+            addresses[f"source '{name}'"] = canonical_address(parse_location(folder))
+    return addresses

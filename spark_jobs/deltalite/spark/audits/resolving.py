@@ -144,7 +144,7 @@ def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
         (field,) = _fields(audit, schema, (str(audit.freshness),), "the table")
         return _newest_ms(audit, field)
     text = str(getattr(audit, audit.kind))
-    expressions, error_for = Expressions.of_request(rows), _error_builder(audit, text)
+    expressions, error_for = Expressions.of_request(rows), error_builder(audit, text)
     if audit.kind is AuditKind.ROWS:
         return F.count(F.when(expressions.condition(text, error_for), F.lit(1)))
     type_name = expressions.aggregate(text, error_for)
@@ -189,7 +189,8 @@ def _fields(audit: Audit, schema: StructType, names: Sequence[str], table: str) 
     )
 
 
-def _error_builder(audit: Audit, text: str) -> ErrorBuilder:
+def error_builder(audit: Audit, text: str) -> ErrorBuilder:
+    """Return the error builder for SQL of an audit."""
     return lambda reason: InvalidRequestError(
         f"{audit.kind} of the audit '{audit.name}' is ({text}), which cannot be computed: {reason}",
         remedy="Correct the SQL of the audit.",

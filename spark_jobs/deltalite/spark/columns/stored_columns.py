@@ -8,9 +8,10 @@ Protocol: Writer Requirements for Column Mapping.
 from __future__ import annotations
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
-from deltalite.protocol.schema import ArrayType, MapType, StructField, StructType
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.presenting import with_field_ids
 from deltalite.spark.columns.types import spark_type
@@ -33,3 +34,11 @@ def stored_as(physical: StructField, column: Column) -> Column:
     """Return the column with the name of the physical field, and with the id of the field if there is one."""
     number = field_id(physical.metadata)
     return column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number})
+
+
+def as_in_log(field: StructField) -> Column:
+    """Return the values of a partition column as readers get them from the log, in which an empty text is null."""
+    column = column_named(field.name)
+    if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
+        return column
+    return stored_as(field, F.when(F.length(column) > 0, column))

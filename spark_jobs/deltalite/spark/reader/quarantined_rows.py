@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type, to_spark
+
+RECORD = "record"
+_JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def quarantined_rows(
@@ -32,3 +41,25 @@ def quarantined_rows(
         return F.timestamp_millis(constant) if column.type == PrimitiveType("timestamp") else constant
 
     return rows.select(*(value_of(column).cast(spark_type(column.type)).alias(column.name) for column in columns))
+
+
+def all_rejected(bad_records: DataFrame, rejected_rows: DataFrame | None) -> DataFrame:
+    """Return the bad records of files and the rows that audits reject. Columns that one of them lacks are null."""
+    if rejected_rows is None:
+        return bad_records
+    return bad_records.unionByName(rejected_rows, allowMissingColumns=True)
+
+
+def rows_as_records(rows: DataFrame, names: Sequence[str], columns: Mapping[str, str]) -> DataFrame:
+    """Return each row as the text of a JSON object in the column `record`, with other columns of a quarantine table.
+
+    Timestamps are in UTC and have microseconds. Bytes that are not UTF-8 are replaced, because other readers reject
+    such a text.
+
+    Args:
+        rows: the rows.
+        names: the names of the columns that the object has.
+        columns: columns of `rows` by the name of the column in the quarantine table.
+    """
+    record = F.make_valid_utf8(F.to_json(F.struct(*map(column_named, names)), _JSON_OPTIONS))
+    return rows.select(*(column_named(column).alias(name) for name, column in columns.items()), record.alias(RECORD))

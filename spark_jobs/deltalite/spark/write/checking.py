@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.spark.columns.guards import Guard, violation, with_guards
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.stored_columns import stored_columns
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
+from deltalite.spark.write.row_marks import GOOD, for_good_rows
+
+_MARK = "__deltalite_checked_mark"
 
 
-def count_valid_rows(frame: DataFrame, table: TableSchema, guards: Sequence[Guard]) -> int:
-    """Compute the rows as a write would, and return their number. Write nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRows:
+    """The numbers of rows that a write would commit, and of those that audits would reject."""
+
+    valid: int
+    rejected: int
+
+    @property
+    def total(self) -> int:
+        """The number of all rows."""
+        return self.valid + self.rejected
+
+
+def count_valid_rows(
+    frame: DataFrame, table: TableSchema, guards: Sequence[Guard], marks: str | None = None
+) -> CheckedRows:
+    """Compute the rows as a write would, and return their numbers. Write nothing.
+
+    `marks` is the name of the column with the marks of rejected rows (`row_marks`), if there is one.
 
     Raises:
         ConstraintViolationError: a row breaks a guard.
         SourceError: a row cannot be computed.
     """
     counted = Observation()
-    rows = with_guards(frame, guards, table.logical.names).select(*stored_columns(table))
+    checks, mark = (guards, F.lit(GOOD)) if marks is None else (for_good_rows(guards, marks), column_named(marks))
+    rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), mark.alias(_MARK))
+    is_good = F.when(column_named(_MARK) == GOOD, F.lit(1))
+    observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"), F.count(is_good).alias("good"))
     try:
-        rows.observe(counted, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+        observed.write.format("noop").mode("overwrite").save()
     except SPARK_ERRORS as error:
         if (typed_error := violation(error, guards) or data_error(error)) is None:
             raise
         raise typed_error from error
-    return int(counted.get["rows"])
+    values = counted.get
+    return CheckedRows(valid=int(values["good"]), rejected=int(values["rows"]) - int(values["good"]))

@@ -17,7 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.spark.columns.names import column_named
+from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import computing_rows
+from deltalite.spark.write.row_marks import GOOD
 
 # The lower 33 bits of `monotonically_increasing_id` are the number of a row in its partition.
 _ROW_NUMBER_MASK = (1 << 33) - 1
@@ -43,6 +45,23 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
         yield _with_values(persisted, columns, counts), total
     finally:
         persisted.unpersist()
+
+
+@contextmanager
+def fill_identities_of_good_rows(
+    rows: DataFrame, columns: Sequence[IdentityColumn], marks: str
+) -> Iterator[tuple[DataFrame, int]]:
+    """Yield the rows with values in these columns of the rows without a mark, and the number of these rows.
+
+    The rows are computed once, so that a row is either numbered or rejected. `marks` is the column with the marks
+    (`row_marks`).
+
+    Raises: as `fill_identities`.
+    """
+    computed_rows = compute_once(rows)
+    is_good = column_named(marks) == GOOD
+    with fill_identities(computed_rows.where(is_good), columns) as (numbered_rows, count):
+        yield numbered_rows.unionByName(computed_rows.where(~is_good)), count
 
 
 def _counts_of_partitions(rows: DataFrame) -> list[int]:

@@ -29,15 +29,16 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.protocol.paths import partition_values_of_dir
-from deltalite.protocol.schema import DataType, PrimitiveType, StructField, StructType
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 from deltalite.spark.columns.guards import Guard, violation, with_guards
 from deltalite.spark.columns.names import column_named, quoted
-from deltalite.spark.columns.stored_columns import stored_as, stored_columns
+from deltalite.spark.columns.stored_columns import as_in_log, stored_columns
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 from deltalite.spark.runtime.session import settings
 from deltalite.spark.write.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteError, manifest_uris, write_directly
 from deltalite.spark.write.long_values import folder_text, long_values
+from deltalite.spark.write.row_marks import GOOD, OPEN_FILES, for_good_rows, mark_folder
 
 # The folder of task attempts of Hadoop's committer. A task attempt may still write there after the end of its job.
 _ATTEMPTS_DIR = "_temporary"
@@ -83,6 +84,7 @@ class DataFile:
     - `name`: the decoded path of the file, relative to the table's root.
     - `partition_values`: the values as the log spells them.
     - `folder`: the target folder in the table: empty, or a name that ends with `/`.
+    - `mark`: the mark of the rows (`row_marks`), None if the write has no marks.
     """
 
     name: str
@@ -90,6 +92,12 @@ class DataFile:
     modified_ms: int
     partition_values: Mapping[str, str | None]
     folder: str = ""
+    mark: str | None = None
+
+    @property
+    def has_good_rows(self) -> bool:
+        """Whether no condition rejects the rows of the file."""
+        return self.mark in (None, GOOD)
 
     @property
     def task(self) -> int | None:
@@ -197,6 +205,7 @@ class StagedWrite:
         *,
         folder: str = "",
         known_values: Iterable[str] = (),
+        marks: str | None = None,
     ) -> list[DataFile]:
         """Write the rows, and return the staged files.
 
@@ -207,6 +216,8 @@ class StagedWrite:
             folder: the target folder in the table: empty, or a name that ends with `/`.
             known_values: partition values that may occur. If a value is too long for a folder name and is not among
                 them, the rows are read again.
+            marks: the name of the column with the marks of rejected rows (`row_marks`), if there is one. The rows of
+                each mark go to separate files. The guards do not check rejected rows.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
@@ -221,13 +232,18 @@ class StagedWrite:
         else:
             target = f"{folder}{_random_name(_WRITE_PREFIX_LENGTH)}"
             self._prefixes.append(target)
-        with settings(frame.sparkSession, _settings(table, self._layout)):
-            checked_rows = with_guards(frame, guards, table.logical.names).select(*stored_columns(table))
+        with settings(frame.sparkSession, _settings(table, self._layout, has_marks=marks is not None)):
+            checks = guards if marks is None else for_good_rows(guards, marks)
+            mark_columns = [] if marks is None else [column_named(marks)]
+            checked_rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), *mark_columns)
             texts = _partition_texts(table.physical, self._layout)
             folder_columns = self._layout.folder_columns(table.physical)
-            rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout)
+            rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout, marks)
+            if marks is not None:
+                folder_columns = {marks: _mark_folder(table.physical, folder_columns), **folder_columns}
             try:
                 staged_files = self._write(rows, target, folder_columns)
+                staged_files = [_with_mark(file, marks) for file in staged_files]
                 folder_values = {value for file in staged_files for value in file.partition_values.values()}
                 values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
@@ -302,6 +318,8 @@ class StagedWrite:
     def _move(self, file: DataFile) -> DataFile:
         """Move a staged file to its place in the table, and return it with its new name."""
         staged_path = file.name.split("/", 3)[3]
+        if file.mark is not None:
+            staged_path = staged_path.partition("/")[2]  # the first folder has the mark
         base = staged_path.rpartition("/")[2]
         random_path = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_unique_name(base)}"
         # If the file has a partition column, a reader of a folder such as `day=2026-01-01` gets the column twice.
@@ -337,10 +355,23 @@ def _unique_name(base: str) -> str:
     return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
 
 
-def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
+def _mark_folder(schema: StructType, folder_columns: Mapping[str, str]) -> str:
+    return mark_folder(schema, list(folder_columns.values()))
+
+
+def _with_mark(file: DataFile, marks: str | None) -> DataFile:
+    """Return a file with the mark that the folder column `marks` has, if there is such a column."""
+    if marks is None:
+        return file
+    values = dict(file.partition_values)
+    return replace(file, mark=values.pop(marks), partition_values=values)
+
+
+def _settings(table: TableSchema, layout: WriteLayout, *, has_marks: bool) -> Mapping[str, str]:
     # Rows from a table with column mapping have field ids in their metadata, which are wrong in another table.
     ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
-    open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
+    open_count = OPEN_FILES if has_marks and not layout.partition_columns else layout.open_files
+    open_files = {} if open_count is None else {_OPEN_FILES_SETTING: str(open_count)}
     variants = _SHRED_VARIANTS if layout.shreds_variants else _DO_NOT_SHRED_VARIANTS
     return _FORMAT_SETTINGS | ids | open_files | variants | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
@@ -356,24 +387,22 @@ def _rows_to_write(
     texts: Mapping[str, Column],
     folder_columns: Mapping[str, str],
     layout: WriteLayout,
+    marks: str | None,
 ) -> DataFrame:
-    """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced."""
+    """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced.
+
+    `marks` is the name of the column with marks, if there is one. Its folder is the first one.
+    """
     file_columns = [column_named(f.name) for f in schema if f.name not in folder_columns]
     if layout.materializes_partition_columns:
         file_columns += [as_in_log(f) for f in schema if f.name in folder_columns]
     folders = [folder_text(text, folder_columns[name]).alias(folder_columns[name]) for name, text in texts.items()]
+    if marks is not None:
+        folders.insert(0, column_named(marks).alias(_mark_folder(schema, folder_columns)))
     rows = frame.select(*file_columns, *folders)
     if not layout.optimize:
         return rows
     return rows.hint("rebalance", *[F.col(quoted(column)) for column in folder_columns.values()])
-
-
-def as_in_log(field: StructField) -> Column:
-    """Return the values of a partition column as readers get them from the log, in which an empty text is null."""
-    column = column_named(field.name)
-    if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
-        return column
-    return stored_as(field, F.when(F.length(column) > 0, column))
 
 
 def partition_text(column: Column, data_type: DataType) -> Column:

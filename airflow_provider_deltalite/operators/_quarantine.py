@@ -1,0 +1,49 @@
+"""The base of the operators that can put rows into a quarantine table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+from deltalite.requests import CopyRequest, Request, WriteRequest
+
+if TYPE_CHECKING:
+    from deltalite.results import OperationResult
+    from deltalite.storage.log_store import LogStore
+
+
+class DeltaQuarantineOperator(DeltaCommitOperator):
+    """Run a request that commits to a table, and perhaps before to its quarantine table.
+
+    :param kwargs: Parameters of ``DeltaCommitOperator``.
+    """
+
+    request_class: ClassVar[type[CopyRequest | WriteRequest]]
+
+    def addresses(self, request: Request) -> list[str]:
+        """Return the addresses of the table and of the quarantine, and of the tables that audits refer to."""
+        quarantine = cast("CopyRequest | WriteRequest", request).quarantine
+        return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
+
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
+        """Return the commit of this DAG run. If a job that succeeded made none, there may be nothing new to load.
+
+        The job has removed the rows that earlier attempts of the run put into the quarantine.
+        """
+        from airflow_provider_deltalite.incremental import find_finished_run
+
+        result = find_finished_run(self, store, cast("CopyRequest | WriteRequest", request), has_run=True)
+        return None if failed and result is not None and result.skip_reason else result
+
+    def log_result(self, result: OperationResult) -> None:
+        """Log the result, with a warning if rows went to the quarantine."""
+        super().log_result(result)
+        quarantine = result.quarantine
+        if quarantine is not None and quarantine.rows:
+            self.log.warning(
+                "Quarantined %s rows in version %s of %s (run %s).",
+                quarantine.rows,
+                quarantine.version,
+                quarantine.table,
+                result.app_id,
+            )

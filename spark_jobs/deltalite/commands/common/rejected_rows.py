@@ -1,0 +1,159 @@
+"""The rows that audits of level `quarantine` reject, as a write has staged them.
+
+The write puts the rejected rows into separate files, in the pass that writes the other rows (`spark.write.row_marks`).
+No commit to the target refers to these files. The row counts in their footers are the measurements of the audits, so
+the audits read no row. A row that breaks several audits counts for each of them, and is one row in the quarantine: its
+`audit` is the first audit in the order of the request, and its `reason` names all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.columnar.parquet.files import read_footers
+from deltalite.commands.common.committing import now_ms
+from deltalite.errors import AuditFailedError
+from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, table_of
+from deltalite.protocol.actions import AddFile, to_json
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.paths import encode_path
+from deltalite.requests import Audit, AuditScope
+from deltalite.results import AuditResult
+from deltalite.spark.columns.names import unused_name
+from deltalite.spark.reader.quarantined_rows import rows_as_records
+from deltalite.spark.scan.frame import scan_rows
+from deltalite.spark.write.row_marks import broken_conditions
+from deltalite.spark.write.staging import DataFile
+from deltalite.txn.audits import Measurement, audit_result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+_SHOWN_ROWS, _SHOWN_CHARACTERS = 3, 500
+_LISTED_TYPES = {name: ADD_TYPES[name] for name in LISTED_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedRows:
+    """The rejected rows of one staged write.
+
+    - `audits`: the audits of level `quarantine`. The mark of a file has a digit for each of them.
+    - `table`: the schema with which the files were written.
+    - `files`: the files with rejected rows.
+    - `row_counts`: the number of rows of each file.
+    - `good_row_count`: the number of the other rows of the write.
+    """
+
+    store: LogStore
+    audits: tuple[Audit, ...]
+    table: TableSchema
+    files: tuple[DataFile, ...]
+    row_counts: tuple[int, ...]
+    good_row_count: int
+
+    @classmethod
+    def of(
+        cls,
+        store: LogStore,
+        audits: tuple[Audit, ...],
+        table: TableSchema,
+        files: Sequence[DataFile],
+        good_row_count: int,
+    ) -> RejectedRows:
+        """Read the row counts of the files with rejected rows, which may be empty."""
+        counts = [footer.num_rows for footer in read_footers(store, [file.name for file in files])]
+        files_and_counts = [pair for pair in zip(files, counts, strict=True) if pair[1]]
+        return cls(
+            store=store,
+            audits=audits,
+            table=table,
+            files=tuple(file for file, _ in files_and_counts),
+            row_counts=tuple(count for _, count in files_and_counts),
+            good_row_count=good_row_count,
+        )
+
+    @property
+    def row_count(self) -> int:
+        """The number of rejected rows."""
+        return sum(self.row_counts)
+
+    def results(self) -> dict[str, AuditResult]:
+        """Return the results of the audits by name."""
+        counts = [0] * len(self.audits)
+        for file, row_count in zip(self.files, self.row_counts, strict=True):
+            for number in broken_conditions(file.mark or ""):
+                counts[number] += row_count
+        time_ms, rows = now_ms(), self.good_row_count + self.row_count
+        return {
+            audit.name: audit_result(audit, AuditScope.NEW_ROWS, Measurement(value=count, rows=rows), now_ms=time_ms)
+            for audit, count in zip(self.audits, counts, strict=True)
+        }
+
+    def check_limits(self, spark: SparkSession) -> None:
+        """Check that no audit rejects more rows than its limit allows.
+
+        Raises:
+            AuditFailedError: an audit rejects more rows. The error shows some of them.
+        """
+        failures = [result for result in self.results().values() if not result.passed]
+        if not failures:
+            return
+        names = {failure.name for failure in failures}
+        numbers = {number for number, audit in enumerate(self.audits) if audit.name in names}
+        files = [file for file in self.files if numbers.intersection(broken_conditions(file.mark or ""))]
+        shown_rows = self._frame(spark, files).limit(_SHOWN_ROWS).collect()
+        texts = "; ".join(map(str, failures))
+        raise AuditFailedError(
+            f"Nothing was committed to {self.store.root}, and nothing was quarantined: {len(failures)} audits reject "
+            f"more rows than their limits allow: {texts}. Rejected rows: "
+            f"{'; '.join(row['record'][:_SHOWN_CHARACTERS] for row in shown_rows)}.",
+            remedy="Correct the source. If so many rows are bad, raise max_share or max_rows of the audits, then clear "
+            "the task. A retry would read the same rows.",
+        )
+
+    def frame(self, spark: SparkSession) -> DataFrame | None:
+        """Return the rows with the columns `audit`, `reason` and `record` of a quarantine; None without rows."""
+        return self._frame(spark, self.files) if self.files else None
+
+    def _frame(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
+        broken_audits = [[self.audits[number] for number in broken_conditions(file.mark or "")] for file in files]
+        audit, reason = unused_name(self.table.logical, "audit"), unused_name(self.table.logical, "reason")
+        rows = scan_rows(
+            spark,
+            self.store.root,
+            self.table,
+            self._listed(files),
+            rows={},
+            by_file={
+                audit: pa.array([audits[0].name for audits in broken_audits], pa.string()),
+                reason: pa.array([reason_text(audits) for audits in broken_audits], pa.string()),
+            },
+        )
+        return rows_as_records(rows, self.table.logical.names, {"audit": audit, "reason": reason})
+
+    def _listed(self, files: Sequence[DataFile]) -> pa.Table:
+        """Return the files as the log would list them."""
+        keys = self.table.partition_keys
+        adds = [
+            AddFile(
+                path=encode_path(file.name),
+                partition_values={keys[name]: text for name, text in file.partition_values.items()},
+                size_bytes=file.size_bytes,
+                modification_time_ms=file.modified_ms,
+                data_change=True,
+            )
+            for file in files
+        ]
+        return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
+
+
+def reason_text(audits: Sequence[Audit]) -> str:
+    """Return the reason for which audits reject a row, as a sentence."""
+    texts = [f"the audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in audits]
+    return f"T{', and '.join(texts)[1:]}."

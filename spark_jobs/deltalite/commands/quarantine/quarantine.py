@@ -1,0 +1,119 @@
+"""The quarantine of one command: the rows that its attempts leave out, and their commit before that of the target.
+
+One value serves all attempts of a command. An attempt that computes its rows calls `begin`. An attempt that commits the
+files of an earlier attempt keeps its rows, and its commit to the quarantine table.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.run_identity import transaction
+from deltalite.commands.quarantine.table import QuarantineTable, TableWriter
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.actions import SetTransaction
+from deltalite.requests import CommitRequest
+from deltalite.results import QuarantineResult
+from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
+from deltalite.txn.quarantine import QUARANTINED_ROWS, quarantine_parameters
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltalite.snapshot import Snapshot
+    from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
+
+
+class Quarantine:
+    """The quarantine of one command. `target` is the store of the table to which the command commits."""
+
+    def __init__(
+        self, spark: SparkSession, request: CommitRequest, address: str, target: LogStore, write: TableWriter
+    ) -> None:
+        self._spark = spark
+        self._request = request
+        self._table = QuarantineTable(spark, address, request, target, write)
+        self._result: QuarantineResult | None = None
+        self._random_app_id = f"deltalite-quarantine/{uuid.uuid4()}"
+
+    @property
+    def result(self) -> QuarantineResult:
+        """The result of `commit`; without rows before it."""
+        return self._result or QuarantineResult(table=self._table.address, version=None, rows=0)
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The operation parameters of the commit to the target."""
+        return quarantine_parameters(self.result)
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """The operation metrics of the commit to the target."""
+        return {QUARANTINED_ROWS: self.result.rows}
+
+    def begin(self) -> None:
+        """Check the quarantine table, for an attempt that computes its rows.
+
+        Raises:
+            DeltaLiteError: as `QuarantineTable.check`.
+        """
+        self._table.check()
+        self._result = None
+
+    def commit(self, rejected_rows: DataFrame | None, base: Snapshot | None) -> None:
+        """Commit the rows to the quarantine, unless an earlier attempt of this command has committed them.
+
+        Args:
+            rejected_rows: rows with some of the columns of a quarantine; None for no row.
+            base: the snapshot of the target on which the commit to the target is based.
+
+        Raises:
+            DeltaLiteError: as `QuarantineTable.replace_rows`.
+        """
+        if self._result is None:
+            self._result = self._store(rejected_rows, base)
+
+    def withdraw(self, base: Snapshot | None) -> None:
+        """Remove the rows that earlier attempts of the run have stored, because the run loads nothing.
+
+        A rival may have loaded the rows after an attempt stored the rejected ones. Without such rows, commit nothing.
+
+        Raises: as `QuarantineTable.replace_rows`.
+        """
+        self._table.replace_rows(None, self._transaction(base), base)
+
+    def _store(self, rejected_rows: DataFrame | None, base: Snapshot | None) -> QuarantineResult:
+        result = self._table.replace_rows(rejected_rows, self._transaction(base), base)
+        if result.rows:
+            _log.warning("Quarantined %s rows in version %s of %s.", result.rows, result.version, result.table)
+        return result
+
+    def _transaction(self, base: Snapshot | None) -> SetTransaction:
+        """Return the transaction that the commit to the target sets, or that of a random app id without a run."""
+        txn = transaction(self._request.identity, base, now_ms=now_ms())
+        return txn or SetTransaction(app_id=self._random_app_id, version=0, last_updated_ms=now_ms())
+
+
+def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None:
+    """Check that the quarantine neither contains the table or a source, nor lies in one of them.
+
+    `addresses` has canonical addresses by a text for the error, such as "table".
+
+    Raises:
+        InvalidRequestError: two of them lie in one another.
+    """
+    if quarantine is None:
+        return
+    quarantine = canonical_address(parse_location(quarantine))
+    for role, address in addresses.items():
+        if contain_one_another(quarantine, address):
+            raise InvalidRequestError(
+                f"The quarantine {quarantine} and the {role} {address} lie in one another.",
+                remedy="Give the address of a separate folder as `quarantine`.",
+            )

@@ -1,0 +1,240 @@
+"""Rows that audits of level `quarantine` reject go to the quarantine table, and all others are written."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.errors import AuditFailedError, ConstraintViolationError, InvalidRequestError, SourceError
+from deltalite.requests import Audit, Source, TableRequest
+from deltalite.results import OperationResult
+from deltalite.spark.hadoop.folders import folder_of
+from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.racing import run_before_commits
+from tests.support.tables import actions_of, data_files, delta_rs_rows, folder_content, rows, values, write_rows
+
+pytestmark = pytest.mark.spark
+
+CUSTOMERS = {"name": "customers", "rows": "customer IS NULL"}
+AMOUNTS = {"name": "amounts", "rows": "twice < 0 OR day IS NULL", "max_share": 1}
+
+
+def options(quarantine, *audits):
+    """The options of a request with these audits of level `quarantine`."""
+    rejecting = tuple(Audit(**{"level": "quarantine", **audit}) for audit in audits)
+    return {"audits": rejecting, "quarantine": str(quarantine)}
+
+
+def quarantined(quarantine):
+    """The quarantined rows as dictionaries, with the decoded record, in the order of the records."""
+    table_rows = sorted(DeltaTable(str(quarantine)).to_arrow().to_pylist(), key=lambda row: row["record"])
+    return [{**row, "record": json.loads(row["record"])} for row in table_rows]
+
+
+@pytest.mark.smoke
+def test_rejected_rows_are_quarantined_once_as_they_would_be_stored(spark, tmp_path, caplog):
+    table, quarantine = tmp_path / "orders", tmp_path / "quarantine"
+    define_table(
+        spark,
+        TableRequest(
+            table=str(table),
+            schema="id INT, customer CHAR(3) NOT NULL, amount DOUBLE, at TIMESTAMP, day STRING, reason STRING, "
+            "rejected INT, twice INT GENERATED ALWAYS AS (CAST(amount * 2 AS INT))",
+            partition_by=("day",),
+            constraints={"small": "coalesce(amount, 0) < 100"},
+        ),
+    )
+    query = values(
+        "id, customer, amount, at, day, reason, rejected",
+        "1, 'a', 1.5D, TIMESTAMP'2026-01-01 00:00:00.000001Z', 'x', 'why', 1",
+        "2, NULL, 999D, TIMESTAMP'2026-01-01 00:00:00.000001Z', 'x', 'why', 1",
+        "3, NULL, -1D, NULL, 'y', NULL, NULL",
+        "4, 'b', NULL, NULL, 'y', NULL, NULL",
+        "5, 'c', 1D, NULL, '', NULL, NULL",
+        "6, 'd', 1D, NULL, 'y', NULL, NULL",
+    )
+    audits = options(quarantine, CUSTOMERS, AMOUNTS)
+    first = write_rows(spark, table, query, run="first", **audits)
+    assert [row[:2] for row in rows(table)] == [(1, "a  "), (4, "b  "), (6, "d  ")]
+    assert delta_rs_rows(table) == rows(table)
+    assert all("rejected" not in file and "/" in file for file in map(str, data_files(table)))
+    customers = "the audit 'customers' rejects rows for which (customer IS NULL) is true"
+    amounts = "the audit 'amounts' rejects rows for which (twice < 0 OR day IS NULL) is true"
+    shown = quarantined(quarantine)
+    assert [(row["audit"], row["reason"]) for row in shown] == [
+        ("customers", f"T{customers[1:]}."), ("customers", f"T{customers[1:]}, and {amounts}."),
+        ("amounts", f"T{amounts[1:]}."),
+    ]  # fmt: skip
+    assert shown[0]["record"] == {
+        "id": 2, "customer": None, "amount": 999.0, "at": "2026-01-01T00:00:00.000001Z", "day": "x", "reason": "why",
+        "rejected": 1, "twice": 1998,
+    }  # fmt: skip
+    assert (shown[2]["record"]["id"], shown[2]["record"]["day"]) == (5, None), "readers get null for an empty text"
+    assert {(row["run"], row["target"], row["file"], row["line"]) for row in shown} == {
+        ("first", str(table), None, None)
+    }
+    assert delta_rs_rows(quarantine) == rows(quarantine)
+
+    assert [(audit.name, audit.measured, audit.rows, audit.passed) for audit in first.audits] == [
+        ("customers", 2, 6, True), ("amounts", 2, 6, True),
+    ]  # fmt: skip
+    assert (first.quarantine.rows, first.quarantine.version, first.metrics["numQuarantinedRows"]) == (3, 0, 3)
+    assert first.metrics["numOutputRows"] == 3
+    assert OperationResult.from_dict(json.loads(json.dumps(first.as_dict()))) == first
+    newest = DeltaTable(str(table)).history(limit=1)[0]
+    assert newest["operationParameters"]["quarantine"] == str(quarantine)
+    assert json.loads(newest["operationParameters"]["audits"])[0]["level"] == "quarantine"
+    assert "Quarantined 3 rows in version 0" in caplog.text
+
+    retry = write_rows(spark, table, query, run="first", **audits)
+    assert (retry.skipped, retry.quarantine, retry.audits) == (True, first.quarantine, first.audits)
+    good = values("id, customer, day", "7, 'e', 'z'")
+    clean = write_rows(spark, table, good, run="clean", **audits)
+    assert (clean.quarantine.version, clean.quarantine.rows, clean.audits[0].measured) == (None, 0, 0)
+    dynamic = write_rows(
+        spark, table, query, run="dynamic", mode="overwrite", partition_overwrite="dynamic",
+        **options(quarantine, CUSTOMERS, AMOUNTS, {"name": "last", "rows": "id IN (4, 6)"}),
+    )  # fmt: skip
+    assert [row[0] for row in rows(table)] == [1, 4, 6, 7], "a partition without a good row is not replaced"
+    assert dynamic.quarantine.rows == 5
+    assert DeltaTable(str(quarantine)).version == 1
+    with pytest.raises(ConstraintViolationError, match="small"):  # only rejected rows may break rules of the table
+        write_rows(spark, table, values("id, customer, day, amount", "8, 'f', 'z', 500D"), run="bad", **audits)
+
+
+def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch):
+    """Also if two computations of the query return different rows."""
+    quarantine = tmp_path / "quarantine"
+    query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(2000))"
+    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 4 = 0"})
+
+    def check_halves(table, run):
+        result = write_rows(
+            spark, table, f"{query} -- {run}", run=run, mode="overwrite", overwrite_schema=True, optimize_write=True,
+            properties=properties, **halves,
+        )  # fmt: skip
+        written = rows(table)
+        rejected = [row for row in quarantined(quarantine) if row["run"] == run]
+        records = [tuple(row["record"].values()) for row in rejected]
+        assert sorted(row_id for row_id, _ in [*written, *records]) == list(range(2000))
+        assert all(draw >= 30 and draw % 4 for _, draw in written)
+        assert all(draw < 30 or draw % 4 == 0 for _, draw in records)
+        assert [audit.measured for audit in result.audits] == [
+            sum(draw < 30 for _, draw in records), sum(draw % 4 == 0 for _, draw in records),
+        ]  # fmt: skip
+        assert all((row["audit"] == "low") == (row["record"]["draw"] < 30) for row in rejected)
+
+    properties = {}
+    check_halves(tmp_path / "local", "local")
+    properties = {"delta.columnMapping.mode": "name"}
+    check_halves(tmp_path / "mapped", "mapped")
+    monkeypatch.setattr(type(folder_of(spark, str(tmp_path))), "has_cheap_rename", False)  # as on an object store
+    check_halves(tmp_path / "in place", "in place")
+    assert all("rejected=no/" in str(file) for file in data_files(tmp_path / "in place"))
+    uncommitted = [file for file in folder_content(tmp_path / "in place") if re.search(r"rejected=[01]+/part-", file)]
+    assert not uncommitted, "the table keeps no file with rejected rows"
+
+
+def test_identity_values_have_no_gaps_and_are_no_part_of_a_condition(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    define_table(spark, TableRequest(table=str(table), schema="n BIGINT GENERATED ALWAYS AS IDENTITY, x INT"))
+    odd = options(quarantine, {"name": "odd", "rows": "x % 2 = 1"})
+    write_rows(spark, table, "SELECT explode(sequence(1, 100)) AS x", run="r", **odd)
+    assert sorted(number for number, _ in rows(table)) == list(range(1, 51))
+    assert {row["record"]["n"] for row in quarantined(quarantine)} == {None}
+    with pytest.raises(InvalidRequestError, match="it reads the IDENTITY column 'n'"):
+        write_rows(spark, table, "SELECT 1 AS x", **options(quarantine, {"name": "n", "rows": "N > 1"}))
+
+
+def test_too_many_rejected_rows_fail_the_write_before_anything_is_written(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    write_rows(spark, table, values("id, customer", "1, 'a'"))
+    before = folder_content(tmp_path)
+    query = values("id, customer", "1, NULL", "2, NULL", "3, 'a'")
+    with pytest.raises(AuditFailedError) as failure:
+        write_rows(spark, table, query, run="r", **options(quarantine, CUSTOMERS))
+    assert "'customers' (rows on new_rows): measured 2 of 3 rows, allowed max_share=0.5" in str(failure.value)
+    assert '{"id":1,"customer":null}; {"id":2,"customer":null}' in str(failure.value)
+    failing = Audit(name="ids", rows="id = 3")
+    rejecting = options(quarantine, {**CUSTOMERS, "max_rows": 2})
+    with pytest.raises(AuditFailedError, match="'ids'"):  # audits of other levels see the good rows
+        write_rows(spark, table, query, run="r", **{**rejecting, "audits": (*rejecting["audits"], failing)})
+    write_rows(spark, tmp_path / "other", "SELECT 1 AS id")
+    for address, problem in (
+        (tmp_path / "other", r"The quarantine .*other: .*has the columns id int"),
+        (table / "bad", "the table .* lie in one another"),
+        (tmp_path / "in" / "bad", "the source 'in' .*/in lie in one another"),
+    ):
+        sources = {"in": Source(format="parquet", path=str(tmp_path / "in" / "*.parquet"))}
+        with pytest.raises(Exception, match=problem):
+            write_rows(spark, table, query, run="r", sources=sources, **options(address, CUSTOMERS))
+    after = folder_content(tmp_path)
+    assert {name for name in after if "_delta_log" in name and "other" not in name} == {
+        name for name in before if "_delta_log" in name
+    }
+    assert not quarantine.exists()
+
+
+def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
+    table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
+    audits = options(quarantine, CUSTOMERS)
+    write_rows(spark, source, values("id, customer", "1, NULL", "2, 'a'"))
+    sources = {"source": Source(format="delta", path=str(source), incremental=True)}
+
+    def fail():
+        raise SourceError("killed", remedy="")
+
+    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    with pytest.raises(SourceError, match="killed"):
+        write_rows(spark, table, run="r", sources=sources, **audits)
+    assert [row["record"]["id"] for row in quarantined(quarantine)] == [1]
+    write_rows(spark, source, values("id, customer", "3, NULL", "4, 'a'", "5, 'a'"))
+    assert write_rows(spark, table, run="r", sources=sources, **audits).quarantine.rows == 2
+    assert [row["record"]["id"] for row in quarantined(quarantine)] == [1, 3]
+    # A rival that commits between the two commits: the job commits the same files, and no rows a second time.
+    query = values("id, customer", "6, NULL", "7, 'b'")
+    rival = values("id, customer", "8, 'c'")
+    run_before_commits(
+        monkeypatch, lambda: None,
+        lambda: write_rows(spark, table, rival, mode="overwrite", replace_where="id = 8"),
+    )  # fmt: skip
+    result = write_rows(spark, table, query, run="s", mode="overwrite", replace_where="id IN (7, 8)", **audits)
+    assert (result.quarantine.rows, result.quarantine.version) == (1, DeltaTable(str(quarantine)).version)
+    assert [row[0] for row in rows(table)] == [2, 4, 5, 7]
+    assert sum("commitInfo" in action for action in actions_of(quarantine, result.quarantine.version)) == 1
+    # A rival loads the new version of the source, so the run has nothing to load and takes its rows back.
+    write_rows(spark, source, values("id, customer", "9, NULL", "10, 'd'"))
+    run_before_commits(
+        monkeypatch, lambda: None, lambda: write_rows(spark, table, run="rival", sources=sources, **audits)
+    )
+    assert write_rows(spark, table, run="u", sources=sources, **audits).skip_reason
+    assert [row["run"] for row in quarantined(quarantine) if row["record"]["id"] == 9] == ["rival"]
+
+
+def test_a_copy_has_one_quarantine_for_bad_records_and_rejected_rows(spark, tmp_path, caplog):
+    landing, table, quarantine = tmp_path / "landing", tmp_path / "t", tmp_path / "quarantine"
+    write_file(landing, "a.csv", "id,customer\n1,a\nx,a\n2,\n3,c\n")
+    audits = options(quarantine, CUSTOMERS)
+    before = folder_content(tmp_path)
+    schema = "id INT, customer STRING"
+    checked = copy_files(spark, table, landing, run="r", schema=schema, validate_only=10, **audits)
+    assert (checked.metrics["numValidRows"], checked.metrics["numQuarantinedRows"]) == (2, 2)
+    assert folder_content(tmp_path) == before
+    result = copy_files(spark, table, landing, run="r", schema=schema, **audits)
+    assert [row[0] for row in rows(table)] == [1, 3]
+    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    assert sorted((row["line"] or 0, row["record"], row["audit"]) for row in table_rows) == [
+        (0, '{"id":2,"customer":null}', "customers"), (3, "x,a", None),
+    ]  # fmt: skip
+    assert (result.quarantine.rows, result.audits[0].measured, result.audits[0].rows) == (2, 1, 3)
+    assert re.search(r"Leaving out 1 bad records of 1 files: .*a\.csv:3", caplog.text)
+    spark.sql("SELECT 4 AS id, CAST(NULL AS STRING) AS customer UNION ALL SELECT 5, 'e'").write.parquet(
+        str(tmp_path / "parquet")
+    )
+    result = copy_files(spark, table, tmp_path / "parquet", "parquet", run="s", source_options={}, **audits)
+    assert (result.quarantine.rows, [row[0] for row in rows(table)]) == (1, [1, 3, 5])
+    assert loaded_names(table)[0] == "a.csv"

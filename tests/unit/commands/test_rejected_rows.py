@@ -1,0 +1,70 @@
+"""The rows that audits reject: each row counts for all audits that it breaks, and the limits apply to each audit."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.common.rejected_rows import RejectedRows, reason_text
+from deltalite.errors import AuditFailedError
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.requests import Audit
+from deltalite.spark.write.row_marks import broken_conditions, mark_folder
+from deltalite.spark.write.staging import DataFile
+from deltalite.storage.memory import MemoryLogStore
+from tests.unit.builders import struct
+
+FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_share=0.3) for name in ("a", "b"))
+
+
+def rejected_rows(good_row_count, **row_counts):
+    """The rejected rows with these numbers of rows by mark, such as `m01`."""
+    files = [
+        DataFile(name=mark, size_bytes=1, modified_ms=1, partition_values={}, mark=mark[1:]) for mark in row_counts
+    ]
+    return RejectedRows(
+        store=MemoryLogStore(), audits=(FIRST, SECOND), table=TableSchema(logical=struct(a="long", b="long")),
+        files=tuple(files), row_counts=tuple(row_counts.values()), good_row_count=good_row_count,
+    )  # fmt: skip
+
+
+def test_a_row_that_breaks_several_audits_counts_for_each_of_them():
+    rejected = rejected_rows(90, m10=5, m01=3, m11=2)
+    results = rejected.results()
+    assert rejected.row_count == 10
+    assert [(r.name, r.measured, r.rows, r.passed, r.level) for r in results.values()] == [
+        ("a", 7, 100, True, "quarantine"), ("b", 5, 100, True, "quarantine"),
+    ]  # fmt: skip
+    rejected.check_limits(None)
+    assert [result.measured for result in rejected_rows(0).results().values()] == [0, 0]
+
+
+def test_a_failed_audit_shows_only_the_rows_that_it_rejects(monkeypatch):
+    shown_marks = []
+
+    class _Rows:
+        def limit(self, _count):
+            return self
+
+        def collect(self):
+            return [{"record": '{"b":-1}'}]
+
+    def rows_of(_rejected, _spark, files):
+        shown_marks.extend(file.mark for file in files)
+        return _Rows()
+
+    monkeypatch.setattr(RejectedRows, "_frame", rows_of)
+    with pytest.raises(AuditFailedError, match=r"1 audits reject .*'b' .*measured 7 of 17 rows.*\{\"b\":-1\}"):
+        rejected_rows(9, m10=1, m01=5, m11=2).check_limits(None)
+    assert shown_marks == ["01", "11"]
+
+
+def test_the_reason_names_each_audit_with_its_condition():
+    assert reason_text([FIRST]) == "The audit 'a' rejects rows for which (a < 0) is true."
+    both = reason_text([FIRST, SECOND])
+    assert both.endswith("(a < 0) is true, and the audit 'b' rejects rows for which (b < 0) is true.")
+
+
+def test_marks_name_the_conditions_and_their_folder_has_an_unused_name():
+    assert [broken_conditions(mark) for mark in ("no", "10", "011")] == [[], [0], [1, 2]]
+    assert mark_folder(struct(day="string"), ["day"]) == "rejected"
+    assert mark_folder(struct(Rejected="string", rejected_="long"), []) == "rejected__"
