@@ -20,7 +20,7 @@ from deltalite.requests import (
 FRESH = {"freshness": "at", "max_age_hours": 1, "as_of": "2026-01-01T00:00:00Z"}
 VALID = [
     {"rows": "x IS NULL", "max_share": 0.1, "level": "warn"},
-    {"unique": ("id", "day")},
+    {"unique": ("id", "day"), "samples": 0},
     {"references": {"a": "b"}, "in_table": "/other", "version_as_of": 3},
     {"row_count": True, "max_change": 0.5},
     {"aggregate": "sum(x)", "min": 0, "on": "table"},
@@ -41,6 +41,8 @@ VALID = [
         ({"rows": "x", "max_rows": -1}, "max_rows of the audit 'a' is -1"),
         ({"rows": "x", "max_share": 1.5}, "max_share of the audit 'a' is 1.5"),
         ({"rows": "x", "max_share": float("nan")}, "max_share"),
+        ({"rows": "x", "samples": 21}, "samples of the audit 'a' is 21"),
+        ({"row_count": True, "min": 1, "samples": 1}, "has the key samples, which does not apply to row_count"),
         ({"rows": "x", "level": "error"}, "level is 'error'"),
         ({"rows": "x", "on": "rows"}, "on is 'rows'"),
         ({"unique": ("id", "ID")}, "names 'id' twice"),
@@ -69,6 +71,11 @@ def test_the_kind_decides_which_rows_an_audit_examines():
     assert [a.scope(has_new_rows=True) for a in audits] == [new_rows, table, new_rows, table, new_rows, table]
     assert {a.scope(has_new_rows=False) for a in audits} == {table}
     assert Audit(name="a", rows="x", on="table").scope(has_new_rows=True) is table
+
+
+def test_an_audit_of_bad_rows_has_five_samples_unless_it_says_otherwise():
+    assert [Audit(name="a", **values).sample_count for values in VALID] == [5, 0, 5, 0, 0, 0]
+    assert Audit(name="a", rows="x", samples=20).sample_count == 20
 
 
 def test_each_request_keeps_its_audits_in_json():

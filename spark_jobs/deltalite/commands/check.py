@@ -15,6 +15,7 @@ from deltalite.results import OperationResult, check_result
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows
 from deltalite.spark.audits.resolving import resolve_audits
+from deltalite.spark.audits.sampling import sample_rows
 from deltalite.spark.reader.read import snapshot_at
 from deltalite.spark.scan.frame import scan
 from deltalite.storage.versioned_path import refuse_version, resolve_version
@@ -39,7 +40,9 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
     compares_versions = any(audit.max_change is not None for audit in request.audits)
     before = Snapshot.load(store, snapshot.version - 1) if compares_versions and snapshot.version else None
     rows = AuditedRows(frame=lambda: scan(spark, snapshot), row_count=lambda: live_row_count(store, snapshot.files))
-    results = run_audits(spark, store, audits, {AuditScope.TABLE: rows}, snapshot.schema, before=before)
+    scopes = {AuditScope.TABLE: rows}
+    results = run_audits(spark, store, audits, scopes, snapshot.schema, before=before)
     ordered_results = tuple(results[audit.name] for audit in request.audits)
-    raise_if_failed(store.root, ordered_results, f"The check examined version {snapshot.version}.")
+    samples = sample_rows(spark, audits, results, scopes, snapshot.schema)
+    raise_if_failed(store.root, ordered_results, f"The check examined version {snapshot.version}.", samples)
     return check_result(store.root, snapshot.version, ordered_results)

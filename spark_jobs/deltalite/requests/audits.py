@@ -18,6 +18,7 @@ from deltalite.requests.moments import parse_moment_ms
 
 MAX_AUDITS, MAX_NAME_LENGTH = 100, 100
 """These limits bound the size of the results, which the commit stores."""
+DEFAULT_SAMPLES, MAX_SAMPLES = 5, 20
 NOW = "now"
 """The value of `as_of` that stands for the time of the audit."""
 DEFAULT_MAX_REJECTED_SHARE = 0.5
@@ -52,9 +53,9 @@ class AuditLevel(StrEnum):
 
 # The keys that each kind allows, in addition to `name`, `on` and `level`.
 _KEYS: Mapping[AuditKind, tuple[str, ...]] = {
-    AuditKind.ROWS: ("max_rows", "max_share"),
-    AuditKind.UNIQUE: ("max_rows", "max_share"),
-    AuditKind.REFERENCES: ("max_rows", "max_share", "in_table", "version_as_of"),
+    AuditKind.ROWS: ("max_rows", "max_share", "samples"),
+    AuditKind.UNIQUE: ("max_rows", "max_share", "samples"),
+    AuditKind.REFERENCES: ("max_rows", "max_share", "samples", "in_table", "version_as_of"),
     AuditKind.ROW_COUNT: ("min", "max", "max_change"),
     AuditKind.AGGREGATE: ("min", "max"),
     AuditKind.FRESHNESS: ("max_age_hours", "as_of"),
@@ -77,6 +78,7 @@ class Audit:
 
     `max_rows` (default 0) and `max_share` (a number from 0 to 1) limit the bad rows. `min` and `max` limit a number.
     `max_change` limits the difference between the row counts before and after, as a share of the count before.
+    `samples` is the number of bad rows that the log shows if the audit does not pass; 0 for none.
 
     An audit of level `quarantine` leaves its bad rows out of the commit. Its default is `max_share=0.5`.
     """
@@ -97,6 +99,7 @@ class Audit:
     max_change: float | None = None
     max_age_hours: float | None = None
     as_of: str | None = None
+    samples: int | None = None
     on: AuditScope | None = None
     level: AuditLevel = AuditLevel.FAIL
 
@@ -122,6 +125,13 @@ class Audit:
         if self.on is not None:
             return self.on
         return AuditScope.NEW_ROWS if has_new_rows and self.kind in _KINDS_ON_NEW_ROWS else AuditScope.TABLE
+
+    @property
+    def sample_count(self) -> int:
+        """The number of sample rows if the audit does not pass. Only audits of bad rows have samples."""
+        if "samples" not in _KEYS[self.kind]:
+            return 0
+        return DEFAULT_SAMPLES if self.samples is None else self.samples
 
     @property
     def threshold(self) -> str:
@@ -221,6 +231,8 @@ def _range_faults(audit: Audit) -> Iterator[Fault]:
         value = getattr(audit, name)
         if value is not None and not value >= 0:
             yield f"{name} of the audit '{audit.name}' is {value}.", "Give 0 or more."
+    if audit.samples is not None and not 0 <= audit.samples <= MAX_SAMPLES:
+        yield f"samples of the audit '{audit.name}' is {audit.samples}.", f"Give a number from 0 to {MAX_SAMPLES}."
     if audit.max_share is not None and not 0 <= audit.max_share <= 1:
         yield f"max_share of the audit '{audit.name}' is {audit.max_share}.", "Give a number from 0 to 1."
     for name in ("min", "max"):

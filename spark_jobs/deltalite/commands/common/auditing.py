@@ -5,7 +5,7 @@ table examine the base snapshot with the changes of the proposal. Such a proposa
 that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
 
 If an audit of level `fail` does not pass, nothing is committed. The staged files stay, so that a person can read them.
-A full vacuum after the retention removes them; a lite one does not find them.
+A full vacuum after the retention removes them; a lite one does not find them. The log and the error show sample rows.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from deltalite.results import AuditResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows, measure_audits
 from deltalite.spark.audits.resolving import ResolvedAudit, resolve_audits
+from deltalite.spark.audits.sampling import sample_rows
 from deltalite.spark.scan.frame import scan_rows
 from deltalite.spark.scan.row_selection import live_rows
 from deltalite.spark.write.staging import StagedWrite
@@ -111,7 +112,8 @@ class Auditor:
             for staging in stagings:
                 # The staging folder shows the next write of a new table that the files are leftovers.
                 staging.keep_committed() if base is not None else staging.keep_all()
-        raise_if_failed(self._store.root, results, _text_of_files(self._store.root, proposal))
+        samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
+        raise_if_failed(self._store.root, results, _text_of_files(self._store.root, proposal), samples)
         operation = proposal.operation
         operation = replace(operation, parameters={**operation.parameters, AUDITS: audits_parameter(results)})
         proposal = replace(proposal, operation=operation)
@@ -172,10 +174,16 @@ def run_audits(
     return {item.audit.name: audit_result(item.audit, item.scope, value, now_ms=time_ms) for item, value in pairs}
 
 
-def raise_if_failed(root: str, results: Sequence[AuditResult], effect: str) -> None:
+def raise_if_failed(
+    root: str, results: Sequence[AuditResult], effect: str, samples: Mapping[str, Sequence[str]]
+) -> None:
     """Raise an error if an audit of level `fail` did not pass. Log each result, as a warning if it did not pass.
 
-    `effect` is a text about the effect of the failure, for the error.
+    Args:
+        root: the address of the table.
+        results: the results of all audits.
+        effect: a text about the effect of the failure, for the error.
+        samples: the sample rows of audits that did not pass, by the names of the audits.
 
     Raises:
         AuditFailedError: names each failed audit, with the measured value and the threshold.
@@ -185,9 +193,16 @@ def raise_if_failed(root: str, results: Sequence[AuditResult], effect: str) -> N
     for result in results:
         level, outcome = (logging.INFO, "passed") if result.passed else (logging.WARNING, "did not pass")
         _log.log(level, "Audit %s in %s: %s", outcome, root, result)
+        for sample in samples.get(result.name, ()):
+            _log.warning("Sample of the audit '%s': %s", result.name, sample)
     if failures:
         texts = "; ".join(map(str, failures))
         problem = f"{len(failures)} of {len(results)} audits of {root} did not pass: {texts}. {effect}"
+        problem += "".join(
+            f" Samples of '{failure.name}': {', '.join(samples[failure.name])}."
+            for failure in failures
+            if failure.name in samples
+        )
         if any(failure.error is not None for failure in failures):
             raise InvalidRequestError(
                 problem,

@@ -74,6 +74,23 @@ def measure_audits(
         return _Measuring(spark, audits, scopes, schema, root, row_count_before).measurements()
 
 
+def bad_references(
+    spark: SparkSession,
+    resolved: ResolvedAudit,
+    rows: DataFrame,
+    table_rows: Callable[[], DataFrame],
+    schema: StructType,
+) -> DataFrame:
+    """Return the values of `references` that no row of the other table has, as the columns `key0` and so on.
+
+    `table_rows` returns the rows of the audited table, which may be the other table too.
+    """
+    other = resolved.other
+    fields, other_fields = reference_fields(resolved.audit, schema, schema if other is None else other.schema)
+    other_rows = table_rows() if other is None else scan(spark, other)
+    return rows_without_reference(rows, fields, other_rows, other_fields)
+
+
 class _Measuring:
     """Measures audits. Each frame, each pass and each row count is made once."""
 
@@ -153,12 +170,11 @@ class _Measuring:
                 return measure(value=self._count_without_reference(resolved))
 
     def _count_without_reference(self, resolved: ResolvedAudit) -> int:
-        audit, other = resolved.audit, resolved.other
-        other_rows = self._frame(AuditScope.TABLE) if other is None else scan(self._spark, other)
-        fields, other_fields = reference_fields(audit, self._schema, self._schema if other is None else other.schema)
         # One query reads both tables. The message of the error has the address of the unreadable file.
+        other = resolved.other
         with reading_table(self._root if other is None else f"{self._root} or {other.store.root}"):
-            return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
+            rows, table_rows = self._frame(resolved.scope), partial(self._frame, AuditScope.TABLE)
+            return bad_references(self._spark, resolved, rows, table_rows, self._schema).count()
 
     def _row_count(self, resolved: ResolvedAudit, values: _Aggregates) -> int | None:
         """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""

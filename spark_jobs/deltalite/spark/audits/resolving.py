@@ -87,12 +87,17 @@ def resolve_audits(
     return resolved
 
 
-def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return a frame of one row, with the number of rows of which another row has the same key."""
+def key_counts(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of rows of each."""
     columns = [column_named(field.name) for field in fields]
     keys = _without_nulls(rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]))
     counts = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("rows"))
-    return counts.where(F.col("rows") > 1).agg(F.sum("rows"))
+    return counts.where(F.col("rows") > 1)
+
+
+def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return a frame of one row, with the number of rows of which another row has the same key."""
+    return key_counts(rows, fields).agg(F.sum("rows"))
 
 
 def rows_without_reference(
