@@ -5,6 +5,7 @@
     ├── DeltaStorageError      storage did not answer
     └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
     AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
+    └── DeltaApprovalNeeded    a person must decide, but the question did not reach the worker
 
 After one of the first three, Airflow retries the task as its settings say. After an `AirflowFailException`, the task
 fails at once.
@@ -46,6 +47,10 @@ class DeltaJobError(AirflowException):
     """The job ended without a `deltalite` error and without a commit."""
 
 
+class DeltaApprovalNeeded(AirflowFailException):
+    """A person must decide on audits of level `ask`. The operator asks, if it knows the question."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTable:
     """The table that a task failed on. `version` is its newest version, or None if the task did not read it."""
@@ -85,6 +90,8 @@ def failure(
 ) -> AirflowException:
     """Return the exception for an error of class `cls`, raised in this process or in the job."""
     text = failure_text(cls.__name__, problem, remedy, table=table, section=cls.__name__)
+    if cls is errors.ApprovalNeededError:
+        return DeltaApprovalNeeded(text)
     if not cls.retryable:
         return AirflowFailException(text)
     if issubclass(cls, ConcurrentModificationException):

@@ -16,6 +16,7 @@ from airflow_provider_deltalite.failures import FailedTable, error_class_named, 
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, error_class_for
 
 if TYPE_CHECKING:
+    from deltalite.requests import AuditQuestion
     from deltalite.results import JobError, OperationResult
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,10 @@ class JobReport(Protocol):
     @property
     def error(self) -> JobError | None:
         """The error that the job reported."""
+
+    @property
+    def question(self) -> AuditQuestion | None:
+        """The question to a person that the job reported."""
 
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
         """Return the exit code of the job's driver; None if it is unknown.

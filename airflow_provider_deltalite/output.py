@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.markers import NO_NONCE, ResultPart, ResultParts, parse_marker
+from deltalite.markers import NO_NONCE, QuestionPart, QuestionParts, ResultPart, ResultParts, parse_marker
+from deltalite.requests import AuditQuestion
 from deltalite.results import JobError, JobStarted, OperationResult
 
 _TRACEBACK_HEADER = "Traceback (most recent call last):"
@@ -83,10 +84,11 @@ class JobOutput:
     ) -> None:
         self.result: OperationResult | None = None
         self.error: JobError | None = None
+        self.question: AuditQuestion | None = None
         self._log_line = log_line
         self._on_start = on_start
         self._nonce = nonce
-        self._parts = ResultParts()
+        self._parts, self._question_parts = ResultParts(), QuestionParts()
         self._spark_level = spark_level
         self._omitted: deque[str] = deque(maxlen=_MAX_OMITTED_LINES)
         self._last_line_is_below_level = False
@@ -100,7 +102,7 @@ class JobOutput:
     def expect_nonce(self, nonce: str) -> None:
         """Read the markers with this nonce from now on."""
         self._nonce = nonce
-        self._parts = ResultParts()
+        self._parts, self._question_parts = ResultParts(), QuestionParts()
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these secrets as stars too."""
@@ -168,6 +170,10 @@ class JobOutput:
             case OperationResult() as result:
                 self.result = result
                 return self._take_traceback()
+            case QuestionPart() as part:
+                question = self._question_parts.add_part(part)
+                self.question = self.question if question is None else question.with_texts(self._mask)
+                return []
             case ResultPart() as part:
                 self.result = self._parts.add(part) or self.result
                 return self._take_traceback()

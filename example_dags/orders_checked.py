@@ -1,8 +1,8 @@
 """Append the orders of a day, and publish them only if they pass audits.
 
-The audits of `load` run on the written files, before the commit. If one does not pass, the table stays as it was. The
-task `check` runs audits on a version that exists. Airflow Variables name the folders of tables (`lake`) and of arriving
-files (`landing`).
+The audits of `load` run on the written files, before the commit. If one does not pass, the table stays as it was. A
+person decides whether to publish a small day. The task `check` runs audits on a version that exists. Airflow Variables
+name the folders of tables (`lake`) and of arriving files (`landing`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ with DAG(
         partition_by=["day"],
         audits=[
             {"name": "not empty", "row_count": True, "min": 1, "on": "new_rows"},
+            {"name": "usual volume", "row_count": True, "min": 100, "on": "new_rows", "level": "ask"},
             {"name": "customers", "rows": "customer IS NULL", "max_share": 0.05},
             {"name": "amounts", "rows": "amount IS NULL OR amount < 0", "max_share": 0.2, "level": "warn"},
             {"name": "fresh", "freshness": "day", "max_age_hours": 24, "as_of": "{{ data_interval_end }}"},
         ],
+        ask={"timeout": timedelta(hours=4)},
     )
     # [END load]
     # [START check]

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
 
     from airflow_provider_deltalite.shipping import ShippedJob
+    from deltalite.requests import AuditQuestion
     from deltalite.results import JobError, OperationResult
 
 _LEVEL_SETTING = "spark.log.level"
@@ -208,6 +209,11 @@ class DeltaSparkSubmitHook(TrackingHook):
     def error(self) -> JobError | None:
         """The error that the job reported."""
         return self._output.error
+
+    @property
+    def question(self) -> AuditQuestion | None:
+        """The question to a person that the job reported."""
+        return self._output.question
 
     @property
     def traceback(self) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from deltalite.results import AuditResult
 
-_SEVERITIES = {"fail": "error", "warn": "warn", "quarantine": "error"}
+_SEVERITIES = {"fail": "error", "quarantine": "error", "ask": "warn", "warn": "warn"}
 
 
 def run_facets_of_audits(audits: Sequence[AuditResult]) -> dict[str, RunFacet]:

@@ -9,12 +9,13 @@ The parameter `on_rerun` says what a cleared task does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_deltalite.operators._ask import AskSettings, has_questions, refuse_without_questions
 from airflow_provider_deltalite.operators._audits import log_audits
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
@@ -24,6 +25,7 @@ from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from deltalite.requests import AuditQuestion
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
 
@@ -52,6 +54,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         "idempotency_key",
     )
     plain_texts: ClassVar[frozenset[str]] = frozenset({"idempotency_key"})
+    ask: Mapping[str, Any] | None = None
+    """How a person is asked about audits of level `ask`. Operators with audits have a parameter of this name."""
 
     def __init__(
         self,
@@ -92,7 +96,31 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             commit_request = replace(commit_request, user_metadata=redacted_metadata)
         identity = self._identity(commit_request, context)
         self.set_tracking_keys(identity.generation)
-        return replace(commit_request, identity=identity)
+        if has_questions(getattr(commit_request, "audits", ())):
+            refuse_without_questions()
+        return replace(commit_request, identity=identity, approval=self.approval)
+
+    def execute_after_answer(self, context: Context, **answer: Any) -> dict[str, Any]:
+        """Run the job again if a person has accepted the values of audits, and return its result."""
+        from airflow_provider_deltalite.failures import raise_for_airflow
+        from airflow_provider_deltalite.operators._asking import Answer, approval_of
+
+        with raise_for_airflow(self.log, self._failed_table):
+            approval = approval_of(self, context, Answer(**answer))
+        return self._run(context, None, approval)
+
+    def ask_person(self, context: Context, question: AuditQuestion) -> NoReturn:
+        """Ask a person about audits of level `ask`, and give the slot of the worker back until the answer."""
+        from airflow_provider_deltalite.operators._asking import ask
+
+        ask(self, context, question)
+
+    def check_constants(self, constants: Constants) -> None:
+        """Reject wrong parameters when the DAG is parsed, also those of the question to a person."""
+        super().check_constants(constants)
+        AskSettings.of(self.ask)
+        if has_questions(getattr(self, "audits", ())):
+            refuse_without_questions()
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
         """Return the commit of this DAG run, or the result if its incremental sources have nothing new; else None."""

@@ -56,6 +56,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
         ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. An audit
         with ``"level": "quarantine"`` puts the bad rows into ``quarantine``. (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records: records of a CSV or JSON file that do not fit the
         schema. Without it, a bad record fails the task. With it, the good records are loaded, and the quarantine gets
         ``file``, ``line``, ``reason`` and ``record`` of each bad one. The first bad record creates the table. Files of
@@ -132,6 +135,7 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         max_records_per_file: int | None = None,
         optimize_write: bool = False,
         audits: Sequence[Mapping[str, Any]] | None = None,
+        ask: Mapping[str, Any] | None = None,
         quarantine: str | None = None,
         max_bad_share: float | None = None,
         **kwargs: Any,
@@ -153,6 +157,7 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         self.max_records_per_file = max_records_per_file
         self.optimize_write = optimize_write
         self.audits = audits
+        self.ask = ask
         self.quarantine = quarantine
         self.max_bad_share = max_bad_share
 

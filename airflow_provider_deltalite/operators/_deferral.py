@@ -22,6 +22,7 @@ from airflow_provider_deltalite.clusters.driver_state import WatchEnd
 from airflow_provider_deltalite.clusters.watching import open_driver
 from airflow_provider_deltalite.operators._submission import submitter_of
 from deltalite.errors import InvalidRequestError
+from deltalite.requests import Approval
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -42,12 +43,19 @@ class Deferral:
     :param nonce: The nonce of the markers that the driver prints; None if an older release submitted it.
     :param state_before_job: What the table's log showed before the job; None if the worker could not read the log.
     :param event: The payload of the trigger's event.
+    :param approval: The approval with which the job runs, as JSON values; None if nobody was asked.
     """
 
     driver_id: str
     nonce: str | None
     state_before_job: Mapping[str, Any] | None
     event: Mapping[str, Any] | None = None
+    approval: Mapping[str, Any] | None = None
+
+    @property
+    def accepted_values(self) -> Approval | None:
+        """The approval with which the job runs."""
+        return None if self.approval is None else Approval.from_dict(self.approval)
 
     @property
     def has_timed_out(self) -> bool:
@@ -133,18 +141,20 @@ def defer(
     """
     from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 
-    deadline_ms = _deadline_ms(operator.execution_timeout, context)
+    deadline_ms = _deadline_ms(operator, context)
     trigger = SparkDriverTrigger(
         driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **driver
     )
     timeout = None
     if deadline_ms is not None:
         timeout = max(timedelta(0), timedelta(milliseconds=deadline_ms - _now_ms())) + _TIMEOUT_MARGIN
-    kwargs = {
+    kwargs: dict[str, Any] = {
         "driver_id": deferral.driver_id,
         "nonce": deferral.nonce,
         "state_before_job": deferral.state_before_job,
     }
+    if operator.approval is not None:
+        kwargs["approval"] = operator.approval.as_dict()
     operator.defer(trigger=trigger, method_name="execute_complete", kwargs=kwargs, timeout=timeout)
 
 
@@ -167,14 +177,16 @@ def kill_stored_driver(operator: DeltaSubmitOperator, context: Context, *, conn_
     open_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos, submitter=serialized_submitter).kill()
 
 
-def _deadline_ms(execution_timeout: timedelta | None, context: Context) -> int | None:
+def _deadline_ms(operator: DeltaSubmitOperator, context: Context) -> int | None:
     """Return the time at which the task attempt times out, in milliseconds UTC; None if it never does.
 
-    A deferral does not change the time at which the attempt began.
+    A deferral does not change the time at which the attempt began. The time in which a person decides does not count,
+    so the time of a job after an approval begins at its submission.
     """
+    execution_timeout = operator.execution_timeout
     if execution_timeout is None:
         return None
-    start = getattr(context["ti"], "start_date", None)
+    start = None if operator.approval is not None else getattr(context["ti"], "start_date", None)
     start_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else _now_ms()
     return start_ms + int(execution_timeout.total_seconds() * 1000)
 

@@ -15,6 +15,9 @@ class DeltaRowsOperator(DeltaCommitOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have changed the same rows:
         ``fail``, ``warn`` or ``allow``. (templated)
     :param audits: Named checks that run on the written files before the commit. (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
 
@@ -23,11 +26,17 @@ class DeltaRowsOperator(DeltaCommitOperator):
     sql_structures: ClassVar[frozenset[str]] = frozenset({"audits"})
 
     def __init__(
-        self, *, out_of_order: str | None = None, audits: Sequence[Mapping[str, Any]] | None = None, **kwargs: Any
+        self,
+        *,
+        out_of_order: str | None = None,
+        audits: Sequence[Mapping[str, Any]] | None = None,
+        ask: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.out_of_order = out_of_order
         self.audits = audits
+        self.ask = ask
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task writes again, because new rows may satisfy the condition."""
@@ -68,6 +77,9 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     :param audits: Named checks of the remaining rows, which run before the commit, such as
         ``{"name": "not_too_many", "row_count": True, "max_change": 0.1}``. If an audit does not pass, the task fails
         and commits nothing, or with ``"level": "warn"`` logs a warning. (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -128,6 +140,9 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param audits: Named checks of the updated rows or of the table, which run before the commit, such as
         ``{"name": "amounts", "rows": "amount < 0"}``. If an audit does not pass, the task fails and commits nothing, or
         with ``"level": "warn"`` logs a warning. (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

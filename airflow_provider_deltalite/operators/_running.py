@@ -6,7 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_deltalite.failures import log_as_group
+from airflow_provider_deltalite.failures import DeltaApprovalNeeded, log_as_group
 from airflow_provider_deltalite.operators._submission import new_submission
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from airflow_provider_deltalite.shipping import ship_job
@@ -30,6 +30,7 @@ def run_job(
 
     Raises:
         TaskDeferred: The triggerer waits for the end of the job.
+        BaseException: The task waits for the decision of a person (``TaskAwaitingInput`` or ``TaskDeferred``).
         Exception: The job failed and has not committed.
     """
     addresses = operator.addresses(request)
@@ -46,7 +47,7 @@ def run_job(
             submitted_job = submission.submitted_job
             if submitted_job is None or not submitted_job.was_submitted:
                 raise
-            return _after_failure(operator, submitted_job, error, log)
+            return _after_failure(operator, context, submitted_job, error, log)
     finished_job = submission.submitted_job
     if finished_job is None:
         raise AssertionError("A submission without an error has a job.")
@@ -58,13 +59,19 @@ def run_job(
 
 
 def _after_failure(
-    operator: DeltaSubmitOperator, job: SubmittedJob, error: Exception, log: TableLog
+    operator: DeltaSubmitOperator, context: Context, job: SubmittedJob, error: Exception, log: TableLog
 ) -> OperationResult:
     job.read_driver_output()
-    if omitted_lines := job.omitted_lines:
+    question = job.question
+    if question is None and (omitted_lines := job.omitted_lines):
         log_as_group(operator.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
     if job.traceback:
         log_as_group(operator.log, "Traceback of the job", job.traceback)
-    return after_failure(
-        job, error, partial(log.find_result_after_job, job, failed=True), lambda: log.failed_table(None)
-    )
+    try:
+        return after_failure(
+            job, error, partial(log.find_result_after_job, job, failed=True), lambda: log.failed_table(None)
+        )
+    except DeltaApprovalNeeded:
+        if question is None:
+            raise
+    return operator.ask_person(context, question)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
     from airflow_provider_deltalite.operators._table_log import TableLog
     from airflow_provider_deltalite.shipping import ShippedJob
+    from deltalite.requests import AuditQuestion
     from deltalite.results import JobError, JobStarted, OperationResult
 
 _LEVEL_SETTING = "spark.log.level"
@@ -94,6 +95,11 @@ class ServiceSubmission:
     def error(self) -> JobError | None:
         """The error that the job reported."""
         return self._output.error
+
+    @property
+    def question(self) -> AuditQuestion | None:
+        """The question to a person that the job reported."""
+        return self._output.question
 
     @property
     def traceback(self) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import Asset, AssetAlias
@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._spark_submission import SparkSubmission
     from airflow_provider_deltalite.operators._submission import Submission
     from airflow_provider_deltalite.operators._table_log import TableLog
-    from deltalite.requests import Request
+    from deltalite.requests import Approval, AuditQuestion, Request
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
 
 
 _GENERATION_KEY = "deltalite_generation"
+# The operator sets these fields of the request when the task runs.
+_FIELDS_WITHOUT_PARAMETER = frozenset({"identity", "approval"})
 
 
 class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
@@ -87,6 +89,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     _hook: DeltaSparkSubmitHook | None
     _table_log: TableLog | None = None  # set while the task runs
     submission: Submission | None = None  # set while the task runs
+    approval: Approval | None = None  # set while the task runs
     state_before_job: dict[str, Any]  # what the table's log shows before the job, for `find_result_after_job`
     links: TaskLinks
     nonce_key: str
@@ -135,7 +138,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields, taken from the rendered parameters with the same names."""
-        names = [field.name for field in fields(self.request_class) if field.name != "identity"]
+        names = [field.name for field in fields(self.request_class) if field.name not in _FIELDS_WITHOUT_PARAMETER]
         return {name: getattr(self, name) for name in names}
 
     def addresses(self, request: Request) -> list[str]:
@@ -197,6 +200,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Return the result that the log shows after a job that failed or returned no result; None if it shows none."""
         return self.find_finished_run(store, request)
 
+    def ask_person(self, context: Context, question: AuditQuestion) -> NoReturn:
+        """Ask a person about audits. Only jobs that commit report a question."""
+        raise NotImplementedError
+
     def log_result(self, result: OperationResult) -> None:
         """Write the result to the task's log."""
         self.log.info("%s: %s", result.operation, result.as_dict())
@@ -220,7 +227,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             kill_stored_driver(self, context, conn_id=self._conn_id)
         return super().resume_execution(next_method, next_kwargs, context)
 
-    def _run(self, context: Context, deferral: Deferral | None) -> dict[str, Any]:
+    def _run(self, context: Context, deferral: Deferral | None, approval: Approval | None = None) -> dict[str, Any]:
         from airflow_provider_deltalite.failures import raise_for_airflow
         from airflow_provider_deltalite.operators._running import run_job
 
@@ -228,6 +235,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             self.links = TaskLinks(context["ti"])
             # A submission belongs to one job, so a second run of this object needs a new one.
             self._hook = self._result = self._table_log = self.submission = None
+            self.approval = approval if deferral is None else deferral.accepted_values
             request = self.prepare_request(self._request(), context)
             log = self._table_log = self.open_log(request)
             if deferral is None:

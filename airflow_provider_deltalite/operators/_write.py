@@ -85,6 +85,9 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         ``{"name": "no_orphans", "rows": "customer IS NULL", "max_share": 0.001}``. If an audit does not pass, the task
         fails and commits nothing, or with ``"level": "warn"`` logs a warning. With ``"level": "quarantine"``, the bad
         rows of a ``rows`` audit go to ``quarantine``, and the other rows are written. (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for the rows that audits of level ``quarantine`` reject. It gets the
         name of the audit, the reason and the row as JSON. The first such row creates the table. (templated)
     :param conn_id: The Spark connection.
@@ -144,6 +147,7 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         properties: Mapping[str, str] | None = None,
         out_of_order: str | None = None,
         audits: Sequence[Mapping[str, Any]] | None = None,
+        ask: Mapping[str, Any] | None = None,
         quarantine: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -166,6 +170,7 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         self.properties = properties
         self.out_of_order = out_of_order
         self.audits = audits
+        self.ask = ask
         self.quarantine = quarantine
 
     def request_parameters(self) -> dict[str, object]:

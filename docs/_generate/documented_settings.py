@@ -29,9 +29,10 @@ _RESULT_TEXTS = {
     "`source_table_id`, `after_version` (exclusive; null for the complete source) and `to_version` (inclusive). The "
     "key is missing without an incremental source.",
     "audits": "The results of the audits: `name`, `kind`, `on`, `level`, `passed`, `measured` and `threshold`, and if "
-    "they are known `rows` (in the scope), `before` (rows before), `version` (of the other table) and `error` (if "
-    "the SQL fails for a row). Null if they do not fit into the job's result line and this worker does not find them "
-    "in the table's log. The key is missing without audits.",
+    "they are known `rows` (in the scope), `before` (rows before), `version` (of the other table), `error` (if the SQL "
+    "fails for a row), and `accepted_by` and `accepted_at` (if a person has accepted the value). Null if they do not "
+    "fit into the job's result line and this worker does not find them in the table's log. The key is missing without "
+    "audits.",
     "skip_reason": "Why the task made no commit, if its sources have nothing new. Otherwise the key is missing.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
     "are more than 100, if they are unknown, or if their names do not fit into the job's result line. The key is "

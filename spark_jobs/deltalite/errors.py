@@ -25,6 +25,7 @@
     │   ├── MultipleMatchesError
     │   ├── AmbiguousRowsError
     │   └── AuditFailedError
+    │       └── ApprovalNeededError          only audits of level 'ask' did not pass; a person decides
     ├── SourceError                          the input of a task cannot be read
     │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
     │   ├── SourceGapError                   an incremental source lost versions that the flow has not loaded
@@ -214,6 +215,15 @@ class AuditFailedError(RefusedWriteError):
     """An audit of level 'fail' did not pass. The rows break a rule that the request names."""
 
     exit_code = 59
+
+
+class ApprovalNeededError(AuditFailedError):
+    """Only audits of level 'ask' did not pass, so a person decides. Nothing is committed."""
+
+    exit_code = 110
+
+    question: object = None
+    """The `AuditQuestion` of the job."""
 
 
 class MultipleMatchesError(RefusedWriteError):

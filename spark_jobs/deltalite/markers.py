@@ -1,7 +1,8 @@
 """Marker lines, which a job prints to report its Spark application, its result or its error to the worker.
 
 A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request. The parser ignores a line
-with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
+with another nonce, such as an old marker line that a job prints as part of a text. A question about audits is
+always split into parts. A marker starts its line and has at
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
 merge, is compressed (zlib, base64). A result with the rows of many tables is split into several lines, its parts. The
 parser never raises an error: it returns None for any other line. If no marker arrives, the worker reads the table's
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from deltalite.requests import AuditQuestion
 from deltalite.results import JobError, JobStarted, OperationResult, check_field_types, check_type
 
 MAX_MARKER_BYTES = 900
@@ -29,7 +31,8 @@ _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
 _STARTED = "DELTALITE-STARTED"
 _PART = "DELTALITE-PART"
-_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}|{_PART}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
+_QUESTION_PART = "DELTALITE-QUESTION"
+_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}|{_PART}|{_QUESTION_PART}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
 _MAX_UNPACKED_BYTES = 64 * 1024
 # The limits of a result in parts.
 _PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
@@ -45,6 +48,11 @@ class ResultPart:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionPart(ResultPart):
+    """One of the `count` parts of a compressed question about audits."""
+
+
 class ResultParts:
     """Collects the parts of one result."""
 
@@ -53,15 +61,32 @@ class ResultParts:
 
     def add(self, part: ResultPart) -> OperationResult | None:
         """Add a part, and return the result if all parts are there; None if one is missing or the whole is invalid."""
+        try:
+            body = self._add(part)
+            result = None if body is None else _parse(_RESULT, body)
+        except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+            return None
+        return result if isinstance(result, OperationResult) else None
+
+    def _add(self, part: ResultPart) -> Any:
+        """Add a part, and return the JSON of the whole; None if a part is missing."""
         self._texts[part.index] = part.text
         if len(self._texts) < part.count:
             return None
         packed = "".join(text for _, text in sorted(self._texts.items()))
+        return json.loads(_unpack(packed, _MAX_JOINED_BYTES))
+
+
+class QuestionParts(ResultParts):
+    """Collects the parts of one question."""
+
+    def add_part(self, part: QuestionPart) -> AuditQuestion | None:
+        """Add a part, and return the question; None if a part is missing or the whole is invalid."""
         try:
-            result = _parse(_RESULT, json.loads(_unpack(packed, _MAX_JOINED_BYTES)))
-        except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+            body = self._add(part)
+            return None if body is None else AuditQuestion.from_dict(body)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
             return None
-        return result if isinstance(result, OperationResult) else None
 
 
 def nonce_of(request_json: str) -> str:
@@ -98,10 +123,19 @@ def result_markers(result: OperationResult, nonce: str = NO_NONCE) -> list[str]:
     line = result_marker(result, nonce=nonce)
     if line is not None:
         return [line]
-    packed = _pack(json.dumps(result.as_dict(), separators=(",", ":"))) if result.tables else ""
+    return _part_markers(_PART, result.as_dict(), nonce) if result.tables else []
+
+
+def question_markers(question: AuditQuestion, nonce: str = NO_NONCE) -> list[str]:
+    """Return the marker lines for a question: its parts."""
+    return _part_markers(_QUESTION_PART, question.as_dict(), nonce)
+
+
+def _part_markers(prefix: str, body: Mapping[str, Any], nonce: str) -> list[str]:
+    packed = _pack(json.dumps(body, separators=(",", ":")))
     texts = [packed[start : start + _PART_CHARACTERS] for start in range(0, len(packed), _PART_CHARACTERS)]
     parts = [ResultPart(index=index, count=len(texts), text=text) for index, text in enumerate(texts)]
-    return [_marker(_PART, nonce, json.dumps(asdict(part), separators=(",", ":"))) for part in parts]
+    return [_marker(prefix, nonce, json.dumps(asdict(part), separators=(",", ":"))) for part in parts]
 
 
 def _variants(result: OperationResult) -> Iterator[OperationResult]:
@@ -161,8 +195,8 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
         check_type(error.message, str)
         check_type(error.remedy, str)
         return error
-    if prefix == _PART:
-        part = ResultPart(**body)
+    if prefix in (_PART, _QUESTION_PART):
+        part = ResultPart(**body) if prefix == _PART else QuestionPart(**body)
         check_type(part.index, int)
         check_type(part.count, int)
         check_type(part.text, str)

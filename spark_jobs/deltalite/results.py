@@ -51,6 +51,7 @@ class AuditResult:
     - `before`: the number of rows of the version before, if it was counted.
     - `version`: the version of the other table that the audit read, if any.
     - `error`: the reason why SQL of the audit cannot be computed for a row, if so.
+    - `accepted_by`, `accepted_at`: who has accepted the measured value of an audit of level `ask`, and when.
     """
 
     name: str
@@ -64,10 +65,12 @@ class AuditResult:
     before: int | None = None
     version: int | None = None
     error: str | None = None
+    accepted_by: str | None = None
+    accepted_at: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
-        optional_fields = ("rows", "before", "version", "error")
+        optional_fields = ("rows", "before", "version", "error", "accepted_by", "accepted_at")
         return {name: value for name, value in asdict(self).items() if value is not None or name not in optional_fields}
 
     @classmethod
@@ -82,13 +85,15 @@ class AuditResult:
             check_type(text, str)
         check_type(result.passed, bool)
         check_type(result.measured, bool, int, float, str, None)
-        check_type(result.error, str, None)
+        for optional_text in (result.error, result.accepted_by, result.accepted_at):
+            check_type(optional_text, str, None)
         for number in (result.rows, result.before, result.version):
             check_type(number, int, None)
         return result
 
     def __str__(self) -> str:
-        return f"'{self.name}' ({self.kind} on {self.on}): {self._measured_text}, allowed {self.threshold}"
+        acceptance = "" if self.accepted_by is None else f", accepted by {self.accepted_by} at {self.accepted_at}"
+        return f"'{self.name}' ({self.kind} on {self.on}): {self._measured_text}, allowed {self.threshold}{acceptance}"
 
     @property
     def _measured_text(self) -> str:

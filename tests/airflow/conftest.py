@@ -38,7 +38,7 @@ from deltalite import markers
 shipped_files = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
 request_files = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
 nonce = markers.nonce_of(open(request_files[0]).read()) if request_files else markers.NO_NONCE
-for name in ("started_marker", "result_marker", "result_markers", "error_marker"):
+for name in ("started_marker", "result_marker", "result_markers", "question_markers", "error_marker"):
     setattr(markers, name, partial(getattr(markers, name), nonce=nonce))
 with open({script!r}) as file:
     exec(file.read())

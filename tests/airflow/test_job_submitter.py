@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.execution_time import hitl
 
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.job_submitter import JobState
@@ -21,6 +23,7 @@ from airflow_provider_deltalite.operators import _service_submission
 from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 from deltalite.errors import InvalidRequestError
 from tests.support.airflow_versions import since_3_3
+from tests.support.asking import AskingJob, answer, wait_of
 from tests.support.background_tasks import BackgroundTask
 from tests.support.livy_server import livy_server
 from tests.support.stand_in_jobs import APP_ID, PRINT_ERROR, PRINT_RESULT, job_that_commits
@@ -118,6 +121,34 @@ def test_a_job_that_dies_without_a_commit_is_retried(table, livy, spark_submit, 
     spark_submit.set_script("sys.exit(134)")
     with pytest.raises(DeltaJobError, match=r"The job 0/\w+ failed"):
         operator(table).execute(context)
+
+
+def test_a_deferred_job_asks_a_person_and_runs_again_with_the_approval(
+    table, livy, spark_submit, context, tmp_path, monkeypatch
+):
+    job, questions = AskingJob(tmp_path), []
+    job.set_bad_rows(3)
+    spark_submit.set_script(job.program)
+    context["ti"].id = "0199a0d4-0000-7000-8000-000000000001"
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **values: questions.append(values))
+    audits = [{"name": "customers", "rows": "customer IS NULL", "level": "ask"}]
+
+    def task():
+        return operator(table, deferrable=True, audits=audits, execution_timeout=timedelta(hours=1))
+
+    def resume(wait, event):
+        return task().resume_execution(wait.method_name, {**wait.kwargs, "event": event}, context)
+
+    ended = {"status": "ended", "message": ""}
+    context["ti"].start_date = datetime.now(UTC) - timedelta(hours=5)
+    driver = wait_of(lambda: task().execute(context))
+    person = wait_of(lambda: resume(driver, ended))
+    approved = answer("Publish", code=questions[0]["params"]["code"]["value"])
+    second_driver = wait_of(lambda: resume(person, approved))
+    deadline_ms = second_driver.trigger.serialize()[1]["deadline_ms"]
+    assert deadline_ms > datetime.now(UTC).timestamp() * 1000, "the time in which the person decides does not count"
+    result = resume(second_driver, ended)
+    assert (result["version"], result["audits"][0]["accepted_by"], job.runs) == (1, "Ada", 2)
 
 
 @since_3_3

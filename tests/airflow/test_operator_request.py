@@ -30,7 +30,7 @@ from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import Deduplicate, OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from tests.airflow.rendering import TEXT_AND_NATIVE
 
-_FIELDS_WITHOUT_TEMPLATE = {"identity"}
+_FIELDS_WITHOUT_TEMPLATE = {"identity", "approval"}
 _PARAMETER_OF_FIELD = {"dry_run": "dry_run_only"}  # `dry_run` is a method of every Airflow operator
 
 

@@ -16,6 +16,12 @@ def test_the_orders_of_a_day_are_published_after_their_audits(examples_home):
     run_of_day = run(example("orders_checked"), FIRST_DAY)
     assert run_of_day.state == "success"
     loaded, checked = run_of_day.return_values["load"], run_of_day.return_values["check"]
-    assert [audit["name"] for audit in loaded["audits"]] == ["not empty", "customers", "amounts", "fresh"]
+    assert [audit["name"] for audit in loaded["audits"]] == [
+        "not empty",
+        "usual volume",
+        "customers",
+        "amounts",
+        "fresh",
+    ]
     assert all(audit["passed"] for audit in loaded["audits"] if audit["level"] == "fail")
     assert (checked["version"], checked["metrics"]) == (loaded["version"], {"numAudits": 2, "numAuditsNotPassed": 0})

@@ -23,3 +23,20 @@ def commit_instead_of_spark(program: Path) -> None:
     """Write an executable that a DAG uses as `spark_binary`. The row's id is the number in `user_metadata`."""
     program.write_text(PROGRAM)
     program.chmod(0o755)
+
+
+def ask_instead_of_spark(program: Path, job: str) -> None:
+    """Write an executable that a DAG uses as `spark_binary`. It runs the program `job` of `tests.support.asking`."""
+    program.write_text(f"""\
+#!{sys.executable}
+import sys
+sys.path[:0] = [{str(CHECKOUT / "spark_jobs")!r}]
+from functools import partial
+from deltalite import markers
+request_files = [sys.argv[-1]]
+nonce = markers.nonce_of(open(sys.argv[-1]).read())
+for name in ("result_markers", "question_markers", "error_marker"):
+    setattr(markers, name, partial(getattr(markers, name), nonce=nonce))
+exec({job!r})
+""")
+    program.chmod(0o755)

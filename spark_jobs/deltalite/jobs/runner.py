@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from deltalite.errors import DeltaLiteError, MaintenanceError
-from deltalite.markers import NO_NONCE, error_marker, nonce_of, result_markers, started_marker
+from deltalite.errors import ApprovalNeededError, DeltaLiteError, MaintenanceError
+from deltalite.markers import NO_NONCE, error_marker, nonce_of, question_markers, result_markers, started_marker
 from deltalite.redaction import redacted, secret_values
-from deltalite.requests import Request
+from deltalite.requests import AuditQuestion, Request
 from deltalite.results import JobStarted, OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.session import open_session, shipped_file
@@ -104,9 +104,16 @@ def _secrets_of(request_json: str) -> list[str]:
 
 
 def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
-    """Write the traceback to stderr, print the error marker, and return the exit code."""
-    sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
-    sys.stderr.flush()
+    """Write the traceback to stderr, print the error marker, and return the exit code.
+
+    A question to a person is no failure, so the job prints its markers in place of the traceback.
+    """
+    if isinstance(error, ApprovalNeededError) and isinstance(error.question, AuditQuestion):
+        for marker in question_markers(error.question.with_texts(lambda text: redacted(text, secrets)), nonce):
+            _print_marker(marker)
+    else:
+        sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
+        sys.stderr.flush()
     remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
     if isinstance(error, MaintenanceError) and isinstance(error.result, OperationResult):
         _print_result(error.result, nonce)

@@ -7,6 +7,7 @@ Begin with `base.py` (the fields of all requests), then `write.py`.
 
 from __future__ import annotations
 
+from deltalite.requests.approvals import Approval, AskedAudit, AuditQuestion
 from deltalite.requests.audits import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
 from deltalite.requests.check import CheckRequest
@@ -34,9 +35,12 @@ __all__ = [
     "DEFAULT_THRESHOLDS",
     "DIGEST_SCHEME",
     "SCHEMA_VERSION",
+    "Approval",
+    "AskedAudit",
     "Audit",
     "AuditKind",
     "AuditLevel",
+    "AuditQuestion",
     "AuditScope",
     "CheckRequest",
     "CheckpointRequest",

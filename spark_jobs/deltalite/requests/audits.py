@@ -47,6 +47,7 @@ class AuditLevel(StrEnum):
     """The effect of an audit that does not pass."""
 
     FAIL = "fail"
+    ASK = "ask"
     WARN = "warn"
     QUARANTINE = "quarantine"
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.approvals import Approval
 
 SCHEMA_VERSION = 1
 _RETENTION = "delta.settransactionretentionduration"
@@ -159,7 +160,8 @@ class CommitRequest(Request):
     """A request that ends in a commit; the commit carries the identity of the run.
 
     After a conflict, the command replans the operation up to `conflict_retries` times within the first
-    `conflict_seconds` seconds. The commit stores `user_metadata` in `commitInfo`.
+    `conflict_seconds` seconds. The commit stores `user_metadata` in `commitInfo`. `approval` is a person's decision on
+    audits of level `ask`.
     """
 
     incidental_fields: ClassVar[frozenset[str]] = frozenset(
@@ -173,11 +175,13 @@ class CommitRequest(Request):
             "out_of_order",
             "confirm_all_rows",
             "audits",
+            "approval",
         }
     )
     """The fields that do not affect the written rows. The digest of a request leaves them out."""
 
     identity: RunIdentity | None = None
+    approval: Approval | None = None
     user_metadata: str | None = None
     conflict_retries: int = 3
     conflict_seconds: int = 600
@@ -208,6 +212,8 @@ class CommitRequest(Request):
             identity = body["identity"]
             sibling_affixes = identity.get("sibling_ids")
             body["identity"] = RunIdentity(**{**identity, "sibling_ids": sibling_affixes and tuple(sibling_affixes)})
+        if body.get("approval") is not None:
+            body["approval"] = Approval.from_dict(body["approval"])
         return body
 
 

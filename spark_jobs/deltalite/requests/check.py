@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.audits import Audit, audit_list_faults, audits_of
+from deltalite.requests.audits import Audit, AuditLevel, audit_list_faults, audits_of
 from deltalite.requests.base import Fault, Request
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.requests.quarantine import level_faults
@@ -45,6 +45,12 @@ class CheckRequest(Request):
                 parse_moment_ms(self.timestamp)
             except InvalidRequestError as error:
                 yield error.problem, error.remedy
+        for audit in self.audits:
+            if audit.level is AuditLevel.ASK:
+                yield (
+                    f"The audit '{audit.name}' has the level 'ask', but a check publishes no rows.",
+                    "Give the level to an audit of the task that writes, or choose 'fail' or 'warn'.",
+                )
         yield from audit_list_faults(self.audits, no_new_rows="a version that exists has no new rows")
         yield from level_faults(self.audits, "a check changes no row", " or 'warn'")
 

@@ -18,6 +18,7 @@ _FIELDS_OF_ALL_REQUESTS_WITH_SOURCES = (
     "table",
     "single_writer",
     "identity",
+    "approval",
     "user_metadata",
     "conflict_retries",
     "conflict_seconds",

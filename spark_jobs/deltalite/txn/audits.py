@@ -123,8 +123,16 @@ def _json_number(value: Number | None) -> bool | int | float | str | None:
 
 
 def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
-    """Return the audits of level `fail` that did not pass."""
-    return [result for result in results if not result.passed and result.level == AuditLevel.FAIL]
+    """Return the audits that refuse a commit: those of level `fail` that did not pass.
+
+    An audit of level `ask` whose SQL cannot be computed has no value that a person could accept, so it counts too.
+    """
+    return [
+        result
+        for result in results
+        if not result.passed
+        and (result.level == AuditLevel.FAIL or (result.level == AuditLevel.ASK and result.error is not None))
+    ]
 
 
 def audits_parameter(results: Iterable[AuditResult]) -> str:

@@ -4,8 +4,9 @@ The audits run on the staged files, so the examined rows are the rows that the c
 table examine the base snapshot with the changes of the proposal. Such a proposal conflicts with every winning commit
 that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
 
-If an audit of level `fail` does not pass, nothing is committed. The staged files stay, so that a person can read them.
-A full vacuum after the retention removes them; a lite one does not find them. The log and the error show sample rows.
+If an audit of level `fail` does not pass, nothing is committed. The same holds for an audit of level `ask` that nobody
+has accepted. The staged files stay, so that a person can read them. A full vacuum after the retention removes them; a
+lite one does not find them. The log and the error show sample rows.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import pyarrow as pa
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.written_files import live_row_count
-from deltalite.errors import AuditFailedError, InvalidRequestError
+from deltalite.errors import ApprovalNeededError, AuditFailedError, InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, file_key, table_of, without_keys
 from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import StructType
-from deltalite.requests import Audit, AuditScope
+from deltalite.requests import Approval, Audit, AuditQuestion, AuditScope
 from deltalite.results import AuditResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows, measure_audits
@@ -36,6 +37,7 @@ from deltalite.spark.scan.frame import scan_rows
 from deltalite.spark.scan.row_selection import live_rows
 from deltalite.spark.write.staging import StagedWrite
 from deltalite.storage.log_store import LogStore
+from deltalite.txn.approvals import is_undecided, question_of, with_acceptance
 from deltalite.txn.audits import AUDITS, audit_result, audits_parameter, failed_audits
 from deltalite.txn.proposal import Proposal
 
@@ -53,8 +55,17 @@ class Auditor:
     The next attempt keeps the results on the new rows if it commits the same files.
     """
 
-    def __init__(self, spark: SparkSession, audits: Sequence[Audit], store: LogStore, *, has_new_rows: bool) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        audits: Sequence[Audit],
+        store: LogStore,
+        *,
+        has_new_rows: bool,
+        approval: Approval | None = None,
+    ) -> None:
         self._spark = spark
+        self._approval = approval
         self._audits = audits
         self._store = store
         self._has_new_rows = has_new_rows
@@ -102,18 +113,25 @@ class Auditor:
 
         Raises:
             AuditFailedError: an audit of level `fail` did not pass.
-            InvalidRequestError: SQL of an audit of level `fail` cannot be computed for a row.
+            ApprovalNeededError: only audits of level `ask` did not pass, and the approval does not cover one of them.
+            InvalidRequestError: SQL of an audit of level `fail` or `ask` cannot be computed for a row.
         """
         if not resolved:
             return proposal
         scopes = {AuditScope.NEW_ROWS: new_rows, AuditScope.TABLE: self._rows_after(base, proposal, table)}
         results = self._run(resolved, scopes, base, proposal, table, measured or {})
-        if failed_audits(results):
+        time_ms, audits = now_ms(), {item.audit.name: item.audit for item in resolved}
+        results = with_acceptance(results, audits, self._approval, now_ms=time_ms)
+        if failed_audits(results) or any(map(is_undecided, results)):
             for staging in stagings:
                 # The staging folder shows the next write of a new table that the files are leftovers.
                 staging.keep_committed() if base is not None else staging.keep_all()
         samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
-        raise_if_failed(self._store.root, results, _text_of_files(self._store.root, proposal), samples)
+        effect = _text_of_files(self._store.root, proposal)
+        raise_if_failed(self._store.root, results, effect, samples)
+        raise_if_undecided(
+            self._store.root, question_of(results, audits, effect=effect, samples=samples, now_ms=time_ms)
+        )
         operation = proposal.operation
         operation = replace(operation, parameters={**operation.parameters, AUDITS: audits_parameter(results)})
         proposal = replace(proposal, operation=operation)
@@ -211,6 +229,23 @@ def raise_if_failed(
         raise AuditFailedError(
             problem, remedy="Correct the rows or the audits, then clear the task. A retry would read the same rows."
         )
+
+
+def raise_if_undecided(root: str, question: AuditQuestion) -> None:
+    """Raise an error with the question if a person must decide on an audit.
+
+    Raises:
+        ApprovalNeededError: names each such audit, with the measured value and the threshold.
+    """
+    if not question.audits:
+        return
+    texts = "; ".join(audit.text for audit in question.audits)
+    error = ApprovalNeededError(
+        f"A person decides whether to publish rows in {root}: {texts}. {question.effect}",
+        remedy="Answer the question of the task in Airflow. A job without Airflow cannot ask: choose another level.",
+    )
+    error.question = question
+    raise error
 
 
 def files_after(base: Snapshot | None, proposal: Proposal) -> pa.Table:

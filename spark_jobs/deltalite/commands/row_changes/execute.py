@@ -58,7 +58,7 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    auditor = Auditor(spark, request.audits, store, has_new_rows=request.no_new_rows is None)
+    auditor = Auditor(spark, request.audits, store, has_new_rows=request.no_new_rows is None, approval=request.approval)
     return replan_on_conflict(
         lambda: _attempt(spark, request, store, plan, auditor, describe),
         rebase=Rebase.REPLAN,

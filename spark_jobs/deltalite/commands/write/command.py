@@ -81,7 +81,7 @@ def write(
             request=request,
             store=store,
             kept_rows=kept_rows,
-            auditor=Auditor(spark, request.audits, store, has_new_rows=True),
+            auditor=Auditor(spark, request.audits, store, has_new_rows=True, approval=request.approval),
             describe=describe,
             convert=convert,
             quarantine=quarantine,

@@ -1,0 +1,247 @@
+"""The question about audits of level `ask`, and its answer. DAG parsing does not import this module.
+
+1. The job has committed nothing and reports a question. `ask` writes it to Airflow and lets the task wait. The task
+   holds no slot of a worker.
+2. A worker resumes the task with the answer. `approval_of` returns the approval, or raises an error.
+3. The operator runs the job again. The job commits only if no accepted value got worse. Otherwise step 1 follows.
+
+Airflow keeps one question for each task instance, also across clears and retries. A second call of Airflow's interface
+removes the answer, but the old text stays. So each question has a code, which is the default of a field in the form. An
+answer counts only with the code of the last question. The task's log shows each new question with its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_provider_deltalite.operators._ask import AskSettings, Decision, refuse_without_questions
+from airflow_provider_deltalite.output import escape_line
+from deltalite.errors import AuditFailedError
+from deltalite.requests import Approval, AuditQuestion
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+
+CODE = "code"
+_METHOD = "execute_after_answer"
+_MAX_NAME_CHARACTERS = 100
+_AGAIN = "Clear the task to write, audit and ask again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The values that Airflow keeps while a person decides, and the event that ended the wait.
+
+    :param question: The question without sample rows, as JSON values.
+    :param is_first: Whether it is the first question of the task instance, so that Airflow shows its text.
+    :param event: The answer, as Airflow's ``HITLTrigger`` sends it.
+    """
+
+    question: Mapping[str, Any]
+    is_first: bool
+    event: Mapping[str, Any] | None = None
+
+    @property
+    def _event(self) -> Mapping[str, Any]:
+        return self.event or {}
+
+    @property
+    def error(self) -> str | None:
+        """The error that ended the wait, if any."""
+        return None if "error" not in self._event else f"{self._event.get('error_type')}: {self._event['error']}"
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether nobody has answered in time."""
+        return self._event.get("error_type") == "timeout"
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether the answer is to publish the rows."""
+        return list(self._event.get("chosen_options") or ()) == [Decision.PUBLISH.label]
+
+    @property
+    def code(self) -> str | None:
+        """The code that the form sent; None if it sent none."""
+        return str((self._event.get("params_input") or {}).get(CODE) or "").strip() or None
+
+    @property
+    def user(self) -> str | None:
+        """The name of the person who answered; None for the default after the timeout."""
+        user = self._event.get("responded_by_user") or {}
+        name = str(user.get("name") or user.get("id") or "")[:_MAX_NAME_CHARACTERS]
+        return escape_line(name) or None
+
+    @property
+    def time(self) -> str:
+        """The time of the answer, in ISO 8601."""
+        time = self._event.get("responded_at")
+        if isinstance(time, str):
+            return time
+        return (time if isinstance(time, datetime) else datetime.now(UTC)).astimezone(UTC).isoformat()
+
+
+def ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion) -> NoReturn:
+    """Ask a person, and give the slot of the worker back until the answer.
+
+    :param operator: The operator of the task.
+    :param context: The context of the task.
+    :param question: The question of the job.
+    :raises BaseException: ``TaskAwaitingInput`` or, before Airflow 3.3, ``TaskDeferred``.
+    """
+    is_first = context["ti"].try_number == 1 and operator.approval is None
+    _ask(operator, context, question, is_first=is_first)
+
+
+def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer) -> Approval:
+    """Return the approval that an answer gives.
+
+    1. Nobody answered in time, or Airflow could not read the answer: raise an error.
+    2. The answer is not to publish the rows: raise an error.
+    3. The answer has the code of the question, or no code and the question is the first one: return the approval.
+    4. A person answered an older question: ask again.
+    5. The default after the timeout belongs to an older question: raise an error.
+
+    :param operator: The operator of the task.
+    :param context: The context of the task.
+    :param answer: The answer.
+    :raises AuditFailedError: The rows may not be published.
+    """
+    question = AuditQuestion.from_dict(answer.question)
+    texts = "; ".join(audit.text for audit in question.audits)
+    if answer.has_timed_out:
+        raise AuditFailedError(f"Nobody decided in time on rows of {operator.table}: {texts}.", remedy=_AGAIN)
+    if answer.error is not None:
+        raise AuditFailedError(
+            f"Airflow could not read the decision on rows of {operator.table} ({answer.error}): {texts}.", remedy=_AGAIN
+        )
+    decided_by = answer.user or "The default after the timeout"
+    if not answer.is_approval:
+        raise AuditFailedError(
+            f"{decided_by} rejected rows of {operator.table}: {texts}. Nothing was committed. {question.effect}",
+            remedy=f"Correct the rows or the audits. {_AGAIN}",
+        )
+    if answer.code == question.code or (answer.code is None and answer.is_first):
+        operator.log.info("%s accepted %s. Running the job again.", decided_by, texts)
+        return Approval(
+            audits=question.audits,
+            measured_at_ms=question.measured_at_ms,
+            accepted_by=answer.user or "default after the timeout",
+            accepted_at=answer.time,
+        )
+    if answer.user is None:
+        raise AuditFailedError(
+            f"Nobody decided in time on rows of {operator.table}: {texts}. The default belongs to an older question.",
+            remedy=_AGAIN,
+        )
+    operator.log.warning(
+        "%s answered with the code %s of an older question. Asking again.", decided_by, answer.code or "(none)"
+    )
+    return _ask(operator, context, question, is_first=False)
+
+
+def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion, *, is_first: bool) -> NoReturn:
+    from airflow.sdk.execution_time.hitl import upsert_hitl_detail
+
+    settings = AskSettings.of(operator.ask)
+    refuse_without_questions()
+    options = [decision.label for decision in Decision]
+    defaults = None if settings.default is None else [settings.default.label]
+    params = _form(question.code)
+    upsert_hitl_detail(
+        ti_id=context["ti"].id,
+        options=options,
+        subject=f"Publish rows in {escape_line(str(operator.table))}?",
+        body=body_of(question, str(operator.table), context["ti"].try_number),
+        defaults=defaults,
+        params=params,
+        assigned_users=[{"id": str(user["id"]), "name": str(user["name"])} for user in settings.assigned_users],
+    )
+    operator.log.info("Waiting for a decision on these audits (code %s):", question.code)
+    for audit in question.audits:
+        operator.log.info("  %s", escape_line(audit.text))
+    if not is_first:
+        operator.log.warning(
+            "This task has asked before, and Airflow may still show the older question. If its values differ from "
+            "these, enter the code %s with the answer.",
+            question.code,
+        )
+    for notifier in settings.notifiers:
+        try:
+            notifier(context)
+        except Exception as error:  # noqa: BLE001  the question is in Airflow, so the task can wait
+            operator.log.warning("Could not notify with %s: %s", type(notifier).__name__, error)
+    kwargs = {"question": question.without_samples.as_dict(), "is_first": is_first}
+    _wait(operator, context, settings, kwargs, options=options, defaults=defaults, params=params)
+
+
+def _wait(
+    operator: DeltaCommitOperator,
+    context: Context,
+    settings: AskSettings,
+    kwargs: dict[str, Any],
+    *,
+    options: list[str],
+    defaults: list[str] | None,
+    params: Mapping[str, Mapping[str, Any]],
+) -> NoReturn:
+    try:
+        from airflow.sdk.exceptions import TaskAwaitingInput
+    except ImportError:  # before Airflow 3.3
+        from airflow.providers.standard.triggers.hitl import HITLTrigger
+
+        end = None if settings.timeout is None else datetime.now(UTC) + settings.timeout
+        trigger = HITLTrigger(
+            ti_id=context["ti"].id,
+            options=options,
+            defaults=defaults,
+            params={name: dict(param) for name, param in params.items()},  # the trigger changes its argument
+            timeout_datetime=end,
+        )
+        operator.defer(trigger=trigger, method_name=_METHOD, kwargs=kwargs)
+    raise TaskAwaitingInput(method_name=_METHOD, kwargs=kwargs, timeout=settings.timeout)
+
+
+def _form(code: str) -> dict[str, dict[str, Any]]:
+    """Return the fields of the form: the code of the question."""
+    from airflow.sdk import Param
+
+    description = (
+        "The code of the values above. If the task has asked again, its log has newer values and another code. "
+        "Enter that code to accept the newer values."
+    )
+    return {CODE: Param(code, type="string", title="Code", description=description).serialize()}
+
+
+def body_of(question: AuditQuestion, table: str, try_number: int) -> str:
+    """Return the text of the question in Markdown. Values of the table are in code blocks, so they are no Markdown."""
+    time = datetime.fromtimestamp(question.measured_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    lines = [
+        "These audits did not pass. The rows are not published:",
+        *_code_block([audit.text for audit in question.audits]),
+    ]
+    for name, samples in question.samples.items():
+        lines += [f"Samples of the audit {_inline(name)}:", *_code_block(samples)]
+    effect_of_publish = "the task writes and audits the rows again, and commits if no value above gets worse."
+    lines += [
+        f"Table: {_inline(table)}. Measured by attempt {try_number} at {time}.",
+        *_code_block([question.effect]),
+        f"**{Decision.PUBLISH.label}**: {effect_of_publish} Otherwise it asks again.",
+        "",
+        f"**{Decision.REJECT.label}**: the task fails, and the table stays as it is.",
+    ]
+    return "\n".join(lines)
+
+
+def _code_block(texts: Any) -> list[str]:
+    """Return a block of code. Escapes keep each text in one line, so that no line of it can end the block."""
+    return ["", "```text", *(f" {escape_line(text)}" for text in texts if text), "```", ""]
+
+
+def _inline(text: str) -> str:
+    return f"`{escape_line(text).replace('`', chr(39))}`"

@@ -1,0 +1,140 @@
+"""The question of a job to a person about its audits, and the approval with which the job runs again.
+
+1. Only audits of level `ask` do not pass. The job commits nothing and prints an `AuditQuestion`.
+2. A person reads the question and decides.
+3. After an approval the job runs again. Its request has the `Approval`, which names the values that the person saw.
+
+A question has sample rows of the table. An approval has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from deltalite.requests.audits import Audit
+
+_DIGEST_DIGITS, _CODE_DIGITS = 16, 8
+_UNCHECKED_FIELDS = frozenset({"name", "level", "samples"})
+Measured = bool | int | float | str | None
+
+
+def check_digest(audit: Audit) -> str:
+    """Return a digest of the check and the limits of an audit. An approval counts only for the same check."""
+    check = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name not in _UNCHECKED_FIELDS}
+    return hashlib.sha256(json.dumps(check, sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAudit:
+    """An audit of level `ask` that did not pass, with the values that a person decides on.
+
+    - `check`: the digest of its check and its limits, from `check_digest`.
+    - `text`: its result as a text.
+    - `measured`, `rows`, `before`: as in `AuditResult`.
+    """
+
+    name: str
+    check: str
+    text: str
+    measured: Measured = None
+    rows: int | None = None
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuestion:
+    """The question whether to publish rows that audits of level `ask` refuse.
+
+    - `audits`: the audits that a person decides on.
+    - `measured_at_ms`: the time of the measurement, in milliseconds UTC.
+    - `effect`: a text about the uncommitted files.
+    - `samples`: sample rows as JSON texts, by the names of the audits.
+    """
+
+    audits: tuple[AskedAudit, ...]
+    measured_at_ms: int
+    effect: str = ""
+    samples: Mapping[str, tuple[str, ...]]
+
+    @property
+    def code(self) -> str:
+        """A short text that differs if an audit or a measured value differs."""
+        values = [[audit.name, audit.check, audit.measured, audit.rows, audit.before] for audit in self.audits]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:_CODE_DIGITS]
+
+    @property
+    def without_samples(self) -> Self:
+        """The question without data of the table, as Airflow stores it while the task waits."""
+        return replace(self, samples={})
+
+    def with_texts(self, convert: Callable[[str], str]) -> Self:
+        """Return the question with converted texts and samples, such as texts without secrets."""
+        return replace(
+            self,
+            audits=tuple(replace(audit, text=convert(audit.text)) for audit in self.audits),
+            effect=convert(self.effect),
+            samples={name: tuple(map(convert, texts)) for name, texts in self.samples.items()},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        samples = {name: list(texts) for name, texts in self.samples.items()}
+        return {**asdict(self), "audits": list(map(asdict, self.audits)), "samples": samples}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the question from the values that `as_dict` returned.
+
+        Raises:
+            ValueError, TypeError, KeyError: the values have another shape.
+        """
+        audits = _asked_audits(values["audits"])
+        samples = {str(name): tuple(map(str, texts)) for name, texts in dict(values["samples"]).items()}
+        measured_at_ms = int(values["measured_at_ms"])
+        return cls(audits=audits, measured_at_ms=measured_at_ms, effect=str(values["effect"]), samples=samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The decision of a person to publish rows that audits of level `ask` refuse.
+
+    - `audits`: the audits with the values that the person saw.
+    - `measured_at_ms`: the time of the measurement, in milliseconds UTC.
+    - `accepted_by`: the name of the person.
+    - `accepted_at`: the time of the decision, in ISO 8601.
+    """
+
+    audits: tuple[AskedAudit, ...]
+    measured_at_ms: int
+    accepted_by: str
+    accepted_at: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {**asdict(self), "audits": list(map(asdict, self.audits))}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the approval from the values that `as_dict` returned.
+
+        Raises:
+            ValueError, TypeError, KeyError: the values have another shape.
+        """
+        return cls(**{**values, "audits": _asked_audits(values["audits"])})
+
+    def find(self, name: str) -> AskedAudit | None:
+        """Return the accepted audit with this name, or None."""
+        return next((audit for audit in self.audits if audit.name == name), None)
+
+
+def _asked_audits(values: Any) -> tuple[AskedAudit, ...]:
+    audits = tuple(AskedAudit(**audit) for audit in values)
+    for audit in audits:
+        if not all(isinstance(text, str) for text in (audit.name, audit.check, audit.text)):
+            raise TypeError(audit)
+    return audits

@@ -1,0 +1,235 @@
+"""A task with an audit of level `ask` waits for a person, and runs its job again after an approval.
+
+The job and Airflow's questions are stand-ins. Each test resumes the task with a new operator, as another worker does.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk.execution_time import hitl
+
+from airflow_provider_deltalite.failures import DeltaApprovalNeeded
+from airflow_provider_deltalite.operators import _ask
+from airflow_provider_deltalite.operators.delta import (
+    DeltaCheckOperator,
+    DeltaCopyOperator,
+    DeltaDeleteOperator,
+    DeltaWriteOperator,
+)
+from deltalite.errors import InstallationError, InvalidRequestError
+from tests.support.airflow_versions import since_3_3
+from tests.support.asking import AskingJob, answer, wait_of
+
+AUDIT = {"name": "customers", "rows": "customer IS NULL", "level": "ask"}
+
+
+@pytest.fixture
+def job(table, spark_submit, tmp_path):
+    """The job of the task, in whose rows the audit finds three bad ones."""
+    table.create()
+    asking_job = AskingJob(tmp_path)
+    asking_job.set_bad_rows(3)
+    spark_submit.set_script(asking_job.program)
+    return asking_job
+
+
+@pytest.fixture
+def questions(monkeypatch):
+    """The questions that tasks have written to Airflow."""
+    written = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **values: written.append(values))
+    return written
+
+
+@pytest.fixture
+def context(context):
+    context["ti"].id = "0199a0d4-0000-7000-8000-000000000001"
+    return context
+
+
+def task(table, **parameters):
+    defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv"}, "retries": 2, "audits": [AUDIT]}
+    return DeltaWriteOperator(**{**defaults, **parameters})
+
+
+def resume(operator, wait, context, event):
+    return operator.resume_execution(wait.method_name, {**wait.kwargs, "event": event}, context)
+
+
+def code_in(question):
+    return question["params"]["code"]["value"]
+
+
+def commits(table):
+    return len(list((table.root / "_delta_log").glob("*.json"))) - 1
+
+
+def test_the_question_has_the_values_and_samples_and_the_slot_is_free(table, context, job, questions):
+    notified = []
+    ask = {
+        "timeout": timedelta(hours=2),
+        "default": "reject",
+        "assigned_users": {"id": "7", "name": "Ada"},
+        "notifiers": [notified.append, lambda _context: 1 / 0],
+    }
+    wait = wait_of(lambda: task(table, ask=ask).execute(context))
+    (question,) = questions
+    assert question["ti_id"] == context["ti"].id
+    assert question["subject"] == f"Publish rows in {table}?"
+    assert question["options"] == ["Publish", "Reject"]
+    assert question["defaults"] == ["Reject"]
+    assert question["assigned_users"] == [{"id": "7", "name": "Ada"}]
+    assert "'customers' (rows on new_rows): measured 3 of 9 rows, allowed max_rows=0" in question["body"]
+    assert '\n {"customer": null, "note": "```\\n# x"}\n' in question["body"]
+    assert "\n Rows in /f.\n" in question["body"]
+    assert notified == [context]
+    assert wait.trigger is not None or wait.timeout == timedelta(hours=2)
+    assert "note" not in json.dumps(wait.kwargs), "Airflow's database has sample rows only in the question"
+    assert commits(table) == 0
+
+
+def test_an_approval_runs_the_job_again_and_the_commit_names_the_person(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))
+    assert (result["version"], result["committed"], job.runs) == (1, True, 2)
+    (audit,) = result["audits"]
+    assert (audit["passed"], audit["measured"], audit["accepted_by"]) == (False, 3, "Ada")
+    assert audit["accepted_at"] == "2026-01-01T12:00:00+00:00"
+    assert "note" not in json.dumps(result)
+    # A retry of an attempt that was killed after its commit returns the commit, and nobody is asked.
+    context["ti"].try_number = 2
+    again = task(table).execute(context)
+    assert (again["skipped"], again["version"], job.runs, len(questions)) == (True, 1, 2, 1)
+    assert again["audits"][0]["accepted_by"] == "Ada"
+
+
+def test_a_rejection_and_a_timeout_fail_the_task_for_good(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    with pytest.raises(AirflowFailException, match=r"AuditFailedError: Ada rejected rows of .*measured 3 of 9 rows"):
+        resume(task(table), wait, context, answer("Reject", code=code_in(questions[0])))
+    timeout = {"error": "The timeout has passed", "error_type": "timeout"}
+    with pytest.raises(AirflowFailException, match="AuditFailedError: Nobody decided in time"):
+        resume(task(table), wait, context, timeout)
+    with pytest.raises(AirflowFailException, match="could not read the decision"):
+        resume(task(table), wait, context, {"error": "x", "error_type": "validation"})
+    with pytest.raises(AirflowFailException, match="default after the timeout rejected"):
+        resume(task(table), wait, context, answer("Reject", code=code_in(questions[0]), user=None))
+    assert (job.runs, commits(table)) == (1, 0)
+
+
+def test_the_default_after_the_timeout_can_publish(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0]), user=None))
+    assert result["audits"][0]["accepted_by"] == "default after the timeout"
+
+
+def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_them(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    old_code = code_in(questions[0])
+    job.set_bad_rows(4)
+    wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", code=old_code)))
+    assert (job.runs, commits(table), len(questions)) == (2, 0, 2)
+    new_code = code_in(questions[1])
+    assert new_code != old_code
+    # Airflow still shows the first question, so an answer with its code, or without a code, runs no job.
+    wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", code=old_code)))
+    wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", params=False)))
+    with pytest.raises(AirflowFailException, match="The default belongs to an older question"):
+        resume(task(table), wait, context, answer("Publish", code=old_code, user=None))
+    assert job.runs == 2
+    result = resume(task(table), wait, context, answer("Publish", code=f" {new_code} "))
+    assert (result["version"], result["audits"][0]["measured"], job.runs) == (1, 4, 3)
+
+
+def test_an_answer_without_a_code_accepts_the_first_question_of_a_task_only(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    assert resume(task(table), wait, context, answer("Publish", params=False))["committed"]
+
+
+def test_a_retry_or_a_cleared_task_asks_again(table, context, job, questions):
+    wait_of(lambda: task(table).execute(context))
+    context["ti"].try_number = 2
+    wait = wait_of(lambda: task(table).execute(context))
+    assert len(questions) == 2
+    wait_of(lambda: resume(task(table), wait, context, answer("Publish", params=False)))
+    assert commits(table) == 0
+
+
+def test_a_job_that_is_killed_after_its_commit_succeeds(table, context, job, questions):
+    wait = wait_of(lambda: task(table).execute(context))
+    job.kill_after_commit()
+    result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))
+    assert (result["version"], result["committed"], result["audits"][0]["accepted_by"]) == (1, True, "Ada")
+
+
+def test_a_killed_task_that_waits_has_nothing_to_kill(table, context, job, questions):
+    operator = task(table)
+    wait_of(lambda: operator.execute(context))
+    operator.on_kill()
+    assert commits(table) == 0
+
+
+def test_a_question_that_does_not_reach_the_worker_fails_the_task(table, spark_submit, context, questions):
+    table.create()
+    spark_submit.set_script("sys.exit(110)")
+    with pytest.raises(DeltaApprovalNeeded, match="ApprovalNeededError: The job ended with exit code 110"):
+        task(table).execute(context)
+    assert not questions
+
+
+def test_a_mapped_delete_asks_too(table, context, job, questions):
+    context["ti"].map_index = 3
+    operator = DeltaDeleteOperator(task_id="load", table=str(table), condition="id = 1", audits=[AUDIT])
+    wait = wait_of(lambda: operator.execute(context))
+    result = resume(operator, wait, context, answer("Publish", code=code_in(questions[0])))
+    assert result["app_id"].split("/")[3] == "3"
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        ([], "not a mapping"),
+        ({"users": []}, "unknown key 'users'"),
+        ({"timeout": 5}, "ask.timeout is 5"),
+        ({"timeout": timedelta(0)}, "ask.timeout"),
+        ({"timeout": timedelta(1), "default": "yes"}, "ask.default is 'yes'"),
+        ({"default": "publish"}, "no effect without ask.timeout"),
+        ({"assigned_users": ["me"]}, "ask.assigned_users"),
+        ({"notifiers": "me"}, "ask.notifiers"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_rejected_when_the_dag_is_parsed(ask, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        task("/t", ask=ask)
+    with pytest.raises(InvalidRequestError, match=problem):
+        DeltaDeleteOperator(task_id="t", table="/t", condition="a", ask=ask)
+    with pytest.raises(InvalidRequestError, match=problem):
+        DeltaCopyOperator(task_id="t", table="/t", source={"format": "csv", "path": "/in/*"}, ask=ask)
+
+
+def test_a_check_cannot_ask():
+    with pytest.raises(InvalidRequestError, match="a check publishes no rows"):
+        DeltaCheckOperator(task_id="t", table="/t", audits=[AUDIT])
+
+
+def test_an_airflow_without_questions_is_refused_before_anything_is_written(table, monkeypatch, context, job):
+    operator = task(table)
+    monkeypatch.setattr(_ask, "find_spec", lambda name: None)
+    with pytest.raises(InstallationError, match="need Airflow's human-in-the-loop"):
+        task(table)
+    with pytest.raises(AirflowFailException, match="human-in-the-loop"):
+        operator.execute(context)
+    assert job.runs == 0
+
+
+@since_3_3
+def test_the_task_state_of_a_waiting_task_is_that_of_airflows_operator(table, context, job, questions):
+    from airflow.sdk.exceptions import TaskAwaitingInput
+
+    with pytest.raises(TaskAwaitingInput):
+        task(table).execute(context)

@@ -1,0 +1,92 @@
+"""A person answers the question of a task through Airflow's REST API. The job is a stand-in."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from tests.faults.programs import plain
+from tests.support.asking import AskingJob
+from tests.system.stand_in import ask_instead_of_spark
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
+
+DAG = """
+from datetime import timedelta
+from airflow.sdk import DAG
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+
+with DAG("asked", schedule=None):
+    DeltaWriteOperator(
+        task_id="load",
+        table="{{{{ var.value.lake }}}}/asked",
+        source={{"format": "csv", "path": "/in"}},
+        spark_binary={program!r},
+        audits=[{{"name": "customers", "rows": "customer IS NULL", "level": "ask"}}],
+        ask={{"timeout": timedelta(hours=1)}},
+    )
+"""
+WAITING = ("awaiting_input", "deferred")
+
+
+def endpoint(run_id):
+    return f"dags/asked/dagRuns/{quote(run_id, safe='')}/taskInstances/load/-1/hitlDetails"
+
+
+def wait_for_question(airflow, run_id):
+    airflow.wait_for_task("asked", run_id, "load", *WAITING)
+    return airflow.ask("GET", endpoint(run_id))
+
+
+def respond(airflow, run_id, option, code):
+    airflow.ask("PATCH", endpoint(run_id), {"chosen_options": [option], "params_input": {"code": code}})
+
+
+def code_in(question):
+    return question["params"]["code"]["value"]
+
+
+def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
+    home = whole_airflow.home
+    job = AskingJob(home)
+    job.set_bad_rows(3)
+    program = home / "asking-spark"
+    ask_instead_of_spark(program, job.program)
+    table = home / "lake" / "asked"
+    plain(None, str(table), run="another", ids=[0])
+    whole_airflow.add_dag("asked", DAG.format(program=str(program)))
+
+    run_id = whole_airflow.trigger("asked")
+    question = wait_for_question(whole_airflow, run_id)
+    assert question["subject"] == f"Publish rows in {table}?"
+    assert "measured 3 of 9 rows" in question["body"]
+    assert '"customer": null' in question["body"]
+    respond(whole_airflow, run_id, "Reject", code_in(question))
+    whole_airflow.wait_for_run("asked", run_id, state="failed")
+    log = whole_airflow.task_log("asked", run_id, "load")
+    assert re.search("AuditFailedError: .* rejected rows", log)
+
+    # A cleared task asks again. Airflow keeps the text of the first question, so the log has the new values.
+    job.set_bad_rows(4)
+    whole_airflow.clear("asked", run_id, "load")
+    old_question = wait_for_question(whole_airflow, run_id)
+    assert "measured 3 of 9 rows" in old_question["body"]
+    respond(whole_airflow, run_id, "Publish", code_in(old_question))
+    new_code = whole_airflow.until("the task asks again", lambda: last_code(whole_airflow, run_id, times=3))
+    wait_for_question(whole_airflow, run_id)
+    assert not (table / "_delta_log" / f"{1:020}.json").exists()
+    respond(whole_airflow, run_id, "Publish", new_code)
+    whole_airflow.wait_for_run("asked", run_id)
+    result = whole_airflow.xcom("asked", run_id, "load")
+    assert (result["version"], result["audits"][0]["measured"]) == (1, 4)
+    assert result["audits"][0]["accepted_by"]
+
+
+def last_code(airflow, run_id, *, times):
+    """The code of the last question in the task's log, after it has asked so many times."""
+    codes = re.findall(
+        r"Waiting for a decision on these audits \(code (\w+)\)", airflow.task_log("asked", run_id, "load")
+    )
+    return codes[-1] if len(codes) >= times else None

@@ -1,0 +1,103 @@
+"""An approval covers an audit with the same check whose values are not worse than those that the person saw."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.requests import Approval, Audit, AuditScope
+from deltalite.txn.approvals import is_undecided, question_of, with_acceptance
+from deltalite.txn.audits import Measurement, audit_result, failed_audits
+
+HOUR_MS = 3_600_000
+ASKED_MS = 100 * HOUR_MS
+NOW_MS = ASKED_MS + 5 * HOUR_MS
+ROWS = {"rows": "x IS NULL"}
+SHARE = {**ROWS, "max_share": 0.01}
+RANGE = {"aggregate": "sum(x)", "min": 10, "max": 20}
+CHANGE = {"row_count": True, "max_change": 0.1}
+FRESH = {"freshness": "at", "max_age_hours": 1, "as_of": "1970-01-05T04:00:00Z"}
+
+
+def measured(audit, value, now_ms=ASKED_MS, **more):
+    return audit_result(audit, AuditScope.TABLE, Measurement(value=value, **more), now_ms=now_ms)
+
+
+def approval_of(audit, value, **more):
+    question = question_of(
+        [measured(audit, value, **more)], {audit.name: audit}, effect="", samples={}, now_ms=ASKED_MS
+    )
+    return Approval(
+        audits=question.audits, measured_at_ms=ASKED_MS, accepted_by="Ada", accepted_at="2026-01-01T00:00:00+00:00"
+    )
+
+
+def is_accepted(approval, audit, value, **more):
+    (result,) = with_acceptance(
+        [measured(audit, value, now_ms=NOW_MS, **more)], {audit.name: audit}, approval, now_ms=NOW_MS
+    )
+    assert is_undecided(result) is (result.accepted_by is None)
+    return result.accepted_by == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("check", "asked", "no_worse", "worse"),
+    [
+        (ROWS, {"value": 3}, [{"value": 3}, {"value": 1}], [{"value": 4}]),
+        (
+            SHARE,
+            {"value": 5, "rows": 100},
+            [{"value": 5, "rows": 100}, {"value": 5, "rows": 200}],
+            [{"value": 5, "rows": 50}, {"value": 6, "rows": 200}],
+        ),
+        (RANGE, {"value": 8}, [{"value": 9}, {"value": 22}], [{"value": 7}, {"value": 23}]),
+        (
+            CHANGE,
+            {"value": 50, "before": 100},
+            [{"value": 60, "before": 100}, {"value": 149, "before": 100}],
+            [{"value": 40, "before": 100}, {"value": 151, "before": 100}],
+        ),
+        (FRESH, {"value": 50 * HOUR_MS}, [{"value": 60 * HOUR_MS}], [{"value": 49 * HOUR_MS}]),
+        # The five hours of waiting do not count.
+        ({**FRESH, "as_of": "now"}, {"value": 50 * HOUR_MS}, [{"value": 50 * HOUR_MS}], [{"value": 49 * HOUR_MS}]),
+        ({"aggregate": "x"}, {"value": False}, [{"value": False}], []),
+        (RANGE, {"value": None}, [{"value": None}], [{"value": 9}, {"value": float("nan")}]),
+        (RANGE, {"value": float("nan")}, [{"value": float("nan")}], [{"value": None}, {"value": 9}]),
+    ],
+    ids=str,
+)
+def test_values_that_are_not_worse_are_accepted(check, asked, no_worse, worse):
+    audit = Audit(name="a", level="ask", **check)
+    approval = approval_of(audit, **asked)
+    assert [is_accepted(approval, audit, **values) for values in no_worse] == [True] * len(no_worse)
+    assert [is_accepted(approval, audit, **values) for values in worse] == [False] * len(worse)
+
+
+def test_another_check_or_another_name_is_not_accepted():
+    audit = Audit(name="a", level="ask", **ROWS)
+    approval = approval_of(audit, 3)
+    assert is_accepted(approval, Audit(name="a", level="ask", samples=0, **ROWS), 3)
+    assert not is_accepted(approval, Audit(name="a", level="ask", rows="y IS NULL"), 3)
+    assert not is_accepted(approval, Audit(name="a", level="ask", max_rows=1, **ROWS), 3)
+    assert not is_accepted(approval, Audit(name="b", level="ask", **ROWS), 3)
+    assert not is_accepted(None, audit, 3)
+
+
+def test_only_audits_of_level_ask_are_asked_and_errors_are_not():
+    ask, fail, warn = (Audit(name=level, level=level, **ROWS) for level in ("ask", "fail", "warn"))
+    broken = Audit(name="broken", level="ask", **ROWS)
+    audits = {audit.name: audit for audit in (ask, fail, warn, broken)}
+    results = [measured(ask, 1), measured(fail, 1), measured(warn, 1), measured(broken, None, error="cast")]
+    assert [result.name for result in failed_audits(results)] == ["fail", "broken"]
+    question = question_of(results, audits, effect="e", samples={"ask": ["{}"], "fail": ["{}"]}, now_ms=1)
+    assert [audit.name for audit in question.audits] == ["ask"]
+    assert question.samples == {"ask": ("{}",)}
+    assert not question_of([measured(ask, 0)], audits, effect="", samples={}, now_ms=1).audits
+
+
+def test_the_code_of_a_question_changes_with_its_values_and_not_with_its_samples():
+    audit = Audit(name="a", level="ask", **ROWS)
+
+    def code(value, samples=()):
+        return question_of([measured(audit, value)], {"a": audit}, effect="", samples={"a": samples}, now_ms=value).code
+
+    assert code(3) == code(3, samples=["{}"]) != code(4)
