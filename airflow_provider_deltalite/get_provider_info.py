@@ -76,13 +76,57 @@ def get_provider_info() -> dict[str, Any]:
                         "description": (
                             "The web address of a task's button 'Delta commit'. It may contain the fields {bucket}, "
                             "{key} (the commit's file in the bucket), {uri} (bucket and key with scheme), {table} and "
-                            "{version}, which are percent-encoded. The button is missing if the setting is empty, or "
-                            "if the address is not http or https, because Airflow's UI opens no other addresses."
+                            "{version}, which are percent-encoded. If the setting is empty, the button opens the tab "
+                            "'Delta' of the task, and needs [api] base_url. The button is missing if the address is "
+                            "not http or https, because Airflow's UI opens no other addresses."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}",
                         "default": None,
+                    },
+                    "ui_enabled": {
+                        "description": (
+                            "Whether Airflow's UI has the page 'Delta tables', and the tabs 'Delta' of DAGs, DAG runs "
+                            "and tasks."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    },
+                    "ui_tables": {
+                        "description": (
+                            "Addresses and patterns of tables that the page 'Delta tables' shows besides the assets of "
+                            "DAGs, with commas between them. Patterns are those of `deltalite health`, such as "
+                            "s3://lake/*. A user sees these tables with the right to read assets."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "s3://lake/*, /mnt/lake/**",
+                        "default": None,
+                    },
+                    "ui_storage_conn_ids": {
+                        "description": (
+                            "The Airflow connections with which the page 'Delta tables' reads tables, as a JSON object "
+                            "from the beginnings of addresses to connection ids. The longest beginning applies. The "
+                            "connection of an asset's watcher, and `storage_conn_id` in the extra of an asset, take "
+                            "precedence."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": '{"s3://lake": "aws_lake"}',
+                        "default": None,
+                    },
+                    "ui_timeout": {
+                        "description": (
+                            "How many seconds the page 'Delta tables' waits for storage, at most 120. The list of "
+                            "tables waits 3 seconds or less."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "10",
                     },
                     "class_archive": {
                         "description": (

@@ -28,6 +28,7 @@ CONTENTS = {
         "how-to/check-rows",
         "how-to/follow-changes",
         "how-to/maintain-a-lake",
+        "how-to/see-tables-in-airflow",
         "how-to/build-a-lake",
         "how-to/run-on-a-cluster",
         "how-to/run-on-kubernetes",

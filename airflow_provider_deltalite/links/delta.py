@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
+from airflow_provider_deltalite.page.registration import task_page
 from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class SparkApplicationLink(_StoredLink):
 
 
 class DeltaCommitLink(_StoredLink):
-    """The link to the commit's file in the table's log, if ``[deltalite] commit_link`` is set."""
+    """The link to the commit: the page that ``[deltalite] commit_link`` names, or the task's tab in Airflow's UI."""
 
     name = "Delta commit"
 
@@ -72,11 +73,18 @@ class TaskLinks:
     def store_commit_link(self, table: str, version: int | None) -> None:
         """Store the link to the commit of a version.
 
-        The method stores no link if `version` is None, if `[deltalite] commit_link` is empty, or if it gives no web
+        Without `[deltalite] commit_link`, the link leads to the tab of the task, which also shows local tables. The
+        method stores no link if `version` is None, if the setting gives no web address, or if the tab has no known
         address.
         """
         template = conf.get("deltalite", "commit_link", fallback=None)
-        if version is None or not template:
+        if version is None:
+            return
+        if not template:
+            map_index = -1 if self._ti.map_index is None else self._ti.map_index
+            tab = task_page(self._ti.dag_id, self._ti.run_id, self._ti.task_id, map_index)
+            if tab is not None:
+                self._store(DeltaCommitLink().xcom_key, current_page=tab, lasting_page=tab)
             return
         try:
             page = commit_page(table, version, template=template)

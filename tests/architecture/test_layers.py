@@ -103,6 +103,22 @@ PROVIDER_MAY_USE = frozenset(
     }
 )
 
+# The page runs in the API server only, so it may load more. `registration` is the module that every process loads.
+PAGE = "airflow_provider_deltalite.page"
+PAGE_REGISTRATION = f"{PAGE}.registration"
+PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes"}
+# Modules of the page, top first. A module imports from modules below it.
+PAGE_LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"app"}),
+    frozenset({"services"}),
+    frozenset({"lake_view", "rendering", "access", "database"}),
+    frozenset({"table_view", "run_view", "links", "reading", "roots"}),
+    frozenset({"snippets", "read_pool", "cache", "explanations"}),
+    frozenset({"known_tables", "settings"}),
+    frozenset({"registration"}),
+    frozenset({"__init__"}),
+)
+
 # The contract between worker and driver. These components import only the standard library and each other.
 STANDARD_LIBRARY_ONLY = frozenset(
     {"errors", "requests", "results", "markers", "conditions", "redaction", "installation", "sizes", "version"}
@@ -299,12 +315,47 @@ def test_only_the_command_line_draws_on_a_terminal_and_it_imports_nothing_that_n
 
 
 def test_the_provider_uses_the_light_part_of_the_library_only():
-    def is_wrong(_: str, module_import: Import) -> bool:
+    def is_wrong(module: str, module_import: Import) -> bool:
+        is_of_page = module.startswith(f"{PAGE}.") and module != PAGE_REGISTRATION
         if module_import.package == "deltalite":
-            return component_of_target(module_import.target) not in PROVIDER_MAY_USE
+            allowed = PAGE_MAY_USE if is_of_page else PROVIDER_MAY_USE
+            return component_of_target(module_import.target) not in allowed
         return module_import.package in {"pyspark", "py4j", *TERMINAL_PACKAGES}
 
     assert violations(PROVIDER_MODULES, is_wrong) == []
+
+
+def page_module(target: str) -> str | None:
+    """Return the module of the page that an import names; None for any other import."""
+    return (*target.split("."), "__init__")[2] if f"{target}.".startswith(f"{PAGE}.") else None
+
+
+def test_only_the_page_imports_its_modules_and_they_import_downwards():
+    ranks = {name: rank for rank, layer in enumerate(reversed(PAGE_LAYERS)) for name in layer}
+
+    def is_wrong(module: str, module_import: Import) -> bool:
+        imported, importer = page_module(module_import.target), page_module(module)
+        if imported is None or module_import.for_types_only:
+            return False
+        if importer is None:
+            return imported != "registration"
+        # The app that `registration` makes builds the real app at the first request.
+        return module != PAGE_REGISTRATION and ranks[imported] >= ranks[importer]
+
+    page_modules = [page_module(module) for module in PROVIDER_MODULES if page_module(module)]
+    assert [module for module in page_modules if module not in ranks] == [], "Add them to PAGE_LAYERS."
+    assert violations(PROVIDER_MODULES, is_wrong) == []
+
+
+def test_loading_the_plugin_imports_neither_the_page_nor_what_it_needs():
+    program = (
+        "import sys; import airflow_provider_deltalite.plugin; "
+        "print([m for m in sys.modules if m.startswith(('airflow_provider_deltalite.page.', 'fastapi', 'pyarrow')) "
+        "and m != 'airflow_provider_deltalite.page.registration'])"
+    )
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.strip().splitlines()[-1] == "[]"
 
 
 def test_the_contract_imports_only_the_standard_library_and_itself():

@@ -1,0 +1,61 @@
+"""What the logged-in user may read: the questions of the page, answered by Airflow's auth manager.
+
+Airflow does not authenticate the apps of plugins, so every route depends on `current_user`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
+from airflow.models.dag import DagModel
+
+if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
+
+
+class AirflowReader:
+    """The rights of a user of Airflow, for one request."""
+
+    def __init__(self, user: Any) -> None:
+        self._user = user
+        self._auth_manager: BaseAuthManager[Any] = get_auth_manager()
+        self._dag_ids: frozenset[str] | None = None
+
+    def may_read_assets(self) -> bool:
+        """Whether the user may read assets in general."""
+        return bool(self._auth_manager.is_authorized_asset(method="GET", user=self._user))
+
+    def may_read_asset(self, asset_id: int) -> bool:
+        """Whether the user may read an asset."""
+        details = AssetDetails(id=str(asset_id))
+        return bool(self._auth_manager.is_authorized_asset(method="GET", user=self._user, details=details))
+
+    def readable_dag_ids(self) -> frozenset[str]:
+        """Return the DAGs that the user may read."""
+        if self._dag_ids is None:
+            self._dag_ids = frozenset(self._auth_manager.get_authorized_dag_ids(user=self._user, method="GET"))
+        return self._dag_ids
+
+    def may_read_dag(self, dag_id: str) -> bool:
+        """Whether the user may read a DAG."""
+        return self._may_read(dag_id, None)
+
+    def may_read_runs(self, dag_id: str) -> bool:
+        """Whether the user may read the runs of a DAG."""
+        return self._may_read(dag_id, DagAccessEntity.RUN)
+
+    def may_read_tasks(self, dag_id: str) -> bool:
+        """Whether the user may read the task instances of a DAG."""
+        return self._may_read(dag_id, DagAccessEntity.TASK_INSTANCE)
+
+    def may_read_xcoms(self, dag_id: str) -> bool:
+        """Whether the user may read the XComs of a DAG."""
+        return self._may_read(dag_id, DagAccessEntity.XCOM)
+
+    def _may_read(self, dag_id: str, entity: DagAccessEntity | None) -> bool:
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        return bool(
+            self._auth_manager.is_authorized_dag(method="GET", access_entity=entity, details=details, user=self._user)
+        )

@@ -1,0 +1,334 @@
+"""The routes of the page. Each loads values, builds a view and renders a template; all of them only read.
+
+Every route needs a logged-in user. A request names a table by a key that is looked up in the list of known tables, so
+a request cannot make the server open an address. A key that is unknown and a table that the user may not see give the
+same answer. Blocking calls to Airflow run in the server's threads, and storage is read by the pool in `reading.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from airflow_provider_deltalite.page.known_tables import (
+    KnownTable,
+    TaskName,
+    key_of,
+    known_tables,
+    may_open,
+    visible_tables,
+)
+from airflow_provider_deltalite.page.lake_view import (
+    DEFAULT_SORT,
+    SORTS,
+    LakeRow,
+    health_of,
+    lake_row,
+    lake_view,
+    matching_tables,
+)
+from airflow_provider_deltalite.page.links import Links, runs_of
+from airflow_provider_deltalite.page.read_pool import wait_for_reads
+from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
+from airflow_provider_deltalite.page.run_view import ShownResult, attempt_rows, shown_result
+from airflow_provider_deltalite.page.snippets import version_snippets
+from airflow_provider_deltalite.page.table_view import advice_of, explained_features, explained_properties, timeline
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.services import PageReader, Services
+    from deltalite.inspection.commit_entries import CommitEntry
+
+_log = logging.getLogger(__name__)
+# A list of many tables answers soon, and shows the other rows after a reload.
+_LAKE_SECONDS = 3.0
+_LAKE_AGE_SECONDS = 60.0
+_TABLE_AGE_SECONDS = 2.0
+_COMMITS_PER_PAGE = 50
+_LARGEST_VERSION = 2**63 - 1
+_LONGEST_SEARCH = 200
+_MESSAGES = {
+    401: ("You are not logged in", "Log in to Airflow, then open this page again."),
+    403: ("You may not see this", "Ask an administrator of Airflow for the right to read the DAG or the asset."),
+    404: ("Nothing to see here", "There is no such table, version or task, or you may not see it."),
+    422: ("This address is not valid", "Open the page from Airflow's menu."),
+    500: ("The page failed", "The log of the API server has the reason."),
+}
+
+
+def build_app(services: Services) -> FastAPI:
+    """Return the app with its routes and headers."""
+
+    async def authenticate(request: Request, user: Any = Depends(services.user_of)) -> None:  # noqa: B008  FastAPI's way
+        request.state.deltalite_reader = await run_in_threadpool(services.reader_of, user)
+
+    app = FastAPI(
+        title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(authenticate)]
+    )
+    pages = _Pages(services)
+    options: dict[str, Any] = {"methods": ["GET"], "response_class": HTMLResponse, "response_model": None}
+    app.add_api_route("/", pages.home, **options)
+    app.add_api_route("/lake", pages.lake, **options)
+    app.add_api_route("/tables/{key}", pages.table, **options)
+    app.add_api_route("/tables/{key}/versions/{version}", pages.version, **options)
+    app.add_api_route("/dag/{dag_id}", pages.dag, **options)
+    app.add_api_route("/dag-run/{dag_id}/{run_id:path}", pages.dag_run, **options)
+    app.add_api_route("/task/{dag_id}/{task_id}/{map_index}/{run_id:path}", pages.task, **options)
+    app.mount("/static", StaticFiles(directory=FOLDER / "static"))
+
+    async def show_error(request: Request, error: Exception) -> HTMLResponse:
+        status = error.status_code if isinstance(error, StarletteHTTPException) else 422
+        return _message(pages.links(request), status)
+
+    async def show_failure(request: Request, error: Exception) -> HTMLResponse:
+        _log.error("Could not answer %s", request.url.path, exc_info=error)
+        return _message(pages.links(request), 500)
+
+    app.add_exception_handler(StarletteHTTPException, show_error)
+    app.add_exception_handler(RequestValidationError, show_error)
+
+    @app.middleware("http")
+    async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Any]]) -> Any:
+        request.state.deltalite_path = request.scope.get("root_path", "")  # the mount of static files changes it
+        try:
+            response = await call_next(request)
+        except Exception as error:  # noqa: BLE001  the page shows no details of an unexpected error
+            return await show_failure(request, error)
+        for name, value in SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return app
+
+
+class _Pages:
+    """The functions of the routes."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._seconds = services.settings.timeout_seconds
+
+    def links(self, request: Request) -> Links:
+        """Return the addresses for a request, without runs."""
+        return Links(app=request.state.deltalite_path, airflow=self._services.airflow_path)
+
+    async def home(self, request: Request) -> RedirectResponse:
+        """Lead to the list of tables."""
+        return RedirectResponse(self.links(request).lake())
+
+    async def lake(
+        self, request: Request, q: str = "", sort: str = DEFAULT_SORT, order: str = "", page_number: int = 1
+    ) -> HTMLResponse:
+        """Show all tables that the user may see."""
+        sort = sort if sort in SORTS else DEFAULT_SORT
+        search = q[:_LONGEST_SEARCH]
+        is_ascending = order == "asc" or (order != "desc" and sort == "name")
+        known, problems = await self._known_tables()
+        tables = list((await run_in_threadpool(visible_tables, known, _reader(request))).values())
+        rows = await self._rows(matching_tables(tables, search))
+        view = lake_view(rows, sort, is_ascending=is_ascending, page=page_number)
+        return page(
+            "lake.html",
+            await self._links_to_runs(request, [row.commit for row in view.rows]),
+            view=view,
+            search=search,
+            sort=sort,
+            is_ascending=is_ascending,
+            problems=[*self._services.settings.problems, *problems],
+            has_tables=bool(tables),
+        )
+
+    async def table(self, request: Request, key: str, before: int | None = None) -> HTMLResponse:
+        """Show a table: health, advice, versions, schema, properties and features."""
+        table = await self._open_table(request, key)
+        lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
+        await wait_for_reads(lookup.reads, self._seconds)
+        result = lookup.result()
+        health, reason = health_of(result, seconds=self._seconds)
+        overview = result.value
+        if overview is None:
+            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
+        newest = overview.version if before is None else min(before - 1, overview.version)
+        entries, note = await self._commits(table, overview.table_id, newest)
+        return page(
+            "table.html",
+            await self._links_to_runs(request, [*entries, overview.last_commit]),
+            table=table,
+            overview=overview,
+            health=health,
+            reason=reason,
+            is_stale=result.age_seconds > self._seconds,
+            age_seconds=result.age_seconds,
+            advice=advice_of(table, overview.steps),
+            timeline=timeline(entries),
+            timeline_note=note,
+            is_first_page=newest == overview.version,
+            older_before=entries[-1].version if entries and entries[-1].version > 0 else None,
+            properties=explained_properties(overview),
+            features=explained_features(overview),
+        )
+
+    async def version(self, request: Request, key: str, version: int) -> HTMLResponse:
+        """Show a version: its commit, what changed, and texts to copy."""
+        table = await self._open_table(request, key)
+        overview_lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
+        await wait_for_reads(overview_lookup.reads, self._seconds)
+        result = overview_lookup.result()
+        if result.value is None:
+            health, reason = health_of(result, seconds=self._seconds)
+            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
+        if not 0 <= version <= result.value.version:
+            raise HTTPException(404)
+        lookup = self._services.tables.changes(table, result.value.table_id, version)
+        await wait_for_reads(lookup.reads, self._seconds)
+        changes = lookup.result()
+        return page(
+            "version.html",
+            await self._links_to_runs(request, [changes.value.commit if changes.value else None]),
+            table=table,
+            version=version,
+            newest=result.value.version,
+            changes=changes.value,
+            problem=_problem(changes, self._seconds),
+            snippets=version_snippets(table, version, is_newest=version == result.value.version),
+        )
+
+    async def dag(self, request: Request, dag_id: str) -> HTMLResponse:
+        """Show the tables of a DAG."""
+        if not await run_in_threadpool(_reader(request).may_read_dag, dag_id):
+            raise HTTPException(403)
+        known, _ = await self._known_tables()
+        tables = [table for table in known.values() if dag_id in table.dag_ids]
+        rows = await self._rows(tables)
+        links = await self._links_to_runs(request, [row.commit for row in rows])
+        view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
+        return page("dag.html", links, dag_id=dag_id, view=view)
+
+    async def dag_run(self, request: Request, dag_id: str, run_id: str) -> HTMLResponse:
+        """Show what the tasks of a DAG run did to tables."""
+        reader = _reader(request)
+        if not await run_in_threadpool(lambda: reader.may_read_runs(dag_id) and reader.may_read_xcoms(dag_id)):
+            raise HTTPException(403)
+        task_results = await run_in_threadpool(self._services.database.results, dag_id, run_id)
+        known, _ = await self._known_tables()
+        rows = []
+        for task_result in task_results:
+            result = shown_result(task_result.value)
+            if result is not None:
+                table = await self._table_of_result(reader, known, result)
+                rows.append((task_result.task_id, task_result.map_index, result, table))
+        return page("dag_run.html", self.links(request), dag_id=dag_id, run_id=run_id, rows=rows)
+
+    async def task(self, request: Request, dag_id: str, task_id: str, map_index: str, run_id: str) -> HTMLResponse:
+        """Show what a task instance did: its attempts, and for each table its version, metrics, sources and audits.
+
+        Airflow's UI leaves the name in braces in the address of a task that is not mapped.
+        """
+        reader, index = _reader(request), int(map_index) if map_index.isdecimal() and len(map_index) < 10 else -1  # noqa: PLR2004
+        if not await run_in_threadpool(reader.may_read_tasks, dag_id):
+            raise HTTPException(403)
+        database = self._services.database
+        attempts = await run_in_threadpool(database.attempts, dag_id, run_id, task_id, index)
+        result: ShownResult | None = None
+        if await run_in_threadpool(reader.may_read_xcoms, dag_id):
+            values = await run_in_threadpool(database.results, dag_id, run_id, task_id, index)
+            result = next(filter(None, (shown_result(item.value) for item in values)), None)
+        known, _ = await self._known_tables()
+        tables = await self._tables_of_task(reader, known, TaskName(dag_id=dag_id, task_id=task_id), result)
+        lookups = [
+            self._services.tables.commits_of_run(table, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
+            for table in tables
+        ]
+        await wait_for_reads([read for lookup in lookups for read in lookup.reads], self._seconds)
+        read_tables = [(table, lookup.result()) for table, lookup in zip(tables, lookups, strict=True)]
+        entries = [entry for _, table_result in read_tables for entry in table_result.value or ()]
+        return page(
+            "task.html",
+            self.links(request),
+            dag_id=dag_id,
+            run_id=run_id,
+            task_id=task_id,
+            map_index=index,
+            attempts=attempt_rows(attempts, entries, result),
+            result=result,
+            tables=[(table, item.value or (), _problem(item, self._seconds)) for table, item in read_tables],
+        )
+
+    async def _known_tables(self) -> tuple[dict[str, KnownTable], list[str]]:
+        settings, roots = self._services.settings, self._services.roots
+        assets = await run_in_threadpool(self._services.database.assets)
+        await wait_for_reads(roots.listings(settings.roots), self._seconds)
+        addresses, problems = roots.addresses(settings.roots)
+        return known_tables(assets, addresses, settings.storage_conn_ids), problems
+
+    async def _open_table(self, request: Request, key: str) -> KnownTable:
+        """Return a known table that the user may see. Raises `HTTPException`."""
+        known, _ = await self._known_tables()
+        table = known.get(key)
+        if table is None or not await run_in_threadpool(may_open, table, _reader(request)):
+            raise HTTPException(404)
+        return table
+
+    async def _rows(self, tables: Sequence[KnownTable]) -> list[LakeRow]:
+        seconds = min(_LAKE_SECONDS, self._seconds)
+        lookups = [self._services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS) for table in tables]
+        reads = [read for lookup in lookups for read in lookup.reads]
+        await wait_for_reads(reads, seconds)
+        if all(lookup.result().value is None for lookup in lookups):  # the first view: nothing to show yet
+            await wait_for_reads(reads, self._seconds - seconds)
+            seconds = self._seconds
+        return [
+            lake_row(table, lookup.result(), seconds=seconds) for table, lookup in zip(tables, lookups, strict=True)
+        ]
+
+    async def _commits(self, table: KnownTable, table_id: str, newest: int) -> tuple[tuple[CommitEntry, ...], str]:
+        """Return the commits of a page, and a note if they are not known."""
+        if newest < 0:
+            return (), ""
+        lookup = self._services.tables.commits(
+            table, table_id, up_to=min(newest, _LARGEST_VERSION), limit=_COMMITS_PER_PAGE
+        )
+        await wait_for_reads(lookup.reads, self._seconds)
+        result = lookup.result()
+        return result.value or (), _problem(result, self._seconds)
+
+    async def _links_to_runs(self, request: Request, entries: Sequence[CommitEntry | None]) -> Links:
+        links, runs = self.links(request), runs_of(entries)
+        existing = await run_in_threadpool(self._services.database.existing_runs, runs) if runs else frozenset()
+        return Links(app=links.app, airflow=links.airflow, runs=existing)
+
+    async def _table_of_result(
+        self, reader: PageReader, known: dict[str, KnownTable], result: ShownResult
+    ) -> KnownTable | None:
+        table = known.get(key_of(result.address) or "")
+        return table if table is not None and await run_in_threadpool(may_open, table, reader) else None
+
+    async def _tables_of_task(
+        self, reader: PageReader, known: dict[str, KnownTable], task: TaskName, result: ShownResult | None
+    ) -> list[KnownTable]:
+        """Return the table of the result, or without a result the tables among the outlets of the task."""
+        table = None if result is None else await self._table_of_result(reader, known, result)
+        candidates = [item for item in known.values() if task in item.producers] if table is None else [table]
+        return [item for item in candidates if await run_in_threadpool(may_open, item, reader)]
+
+
+def _reader(request: Request) -> PageReader:
+    reader: PageReader = request.state.deltalite_reader
+    return reader
+
+
+def _problem(result: Any, seconds: float) -> str:
+    """Return a sentence about a read without a value; an empty text if there is a value."""
+    return "" if result.value is not None else health_of(result, seconds=seconds)[1]
+
+
+def _message(links: Links, status: int) -> HTMLResponse:
+    title, text = _MESSAGES.get(status, _MESSAGES[500])
+    return page("message.html", links, status=status, title=title, text=text, may_log_in=status == 401)  # noqa: PLR2004

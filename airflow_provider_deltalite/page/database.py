@@ -1,0 +1,152 @@
+"""What Airflow's metadata database knows about assets, runs and tasks, as values.
+
+Only this module reads the database. It writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow.models.asset import (
+    AssetActive,
+    AssetModel,
+    AssetWatcherModel,
+    DagScheduleAssetReference,
+    TaskInletAssetReference,
+    TaskOutletAssetReference,
+)
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.taskinstancehistory import TaskInstanceHistory
+from airflow.models.trigger import Trigger
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName
+
+_RETURN_VALUE = "return_value"
+_WATCHER = "airflow_provider_deltalite.triggers.delta.DeltaTableTrigger"
+_MAX_RESULTS = 1_000
+_RUNS_PER_QUERY = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A task attempt; its state is None if it has not begun."""
+
+    try_number: int
+    state: str | None
+    start: datetime | None
+    end: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """The return value of a task instance, if it is a dictionary."""
+
+    task_id: str
+    map_index: int
+    value: Mapping[str, Any]
+
+
+class AirflowDatabase:
+    """Queries of the metadata database. Each opens a session for itself."""
+
+    def assets(self) -> list[AssetFacts]:
+        """Return the active assets, with the tasks and DAGs that use them."""
+        with create_session() as session:
+            active = session.execute(
+                select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra).join(
+                    AssetActive, (AssetActive.name == AssetModel.name) & (AssetActive.uri == AssetModel.uri)
+                )
+            ).all()
+            outlets, inlets = TaskOutletAssetReference, TaskInletAssetReference
+            producers: dict[int, list[TaskName]] = defaultdict(list)
+            for asset_id, dag_id, task_id in session.execute(
+                select(outlets.asset_id, outlets.dag_id, outlets.task_id).order_by(outlets.dag_id, outlets.task_id)
+            ):
+                producers[asset_id].append(TaskName(dag_id=dag_id, task_id=task_id))
+            consumers: dict[int, set[str]] = defaultdict(set)
+            for reference in (DagScheduleAssetReference, inlets):
+                for asset_id, dag_id in session.execute(select(reference.asset_id, reference.dag_id)):
+                    consumers[asset_id].add(dag_id)
+            watchers = {
+                asset_id: trigger.kwargs
+                for asset_id, trigger in session.execute(
+                    select(AssetWatcherModel.asset_id, Trigger)
+                    .join(Trigger, Trigger.id == AssetWatcherModel.trigger_id)
+                    .where(Trigger.classpath == _WATCHER)
+                )
+            }
+        return [
+            AssetFacts(
+                asset_id=asset_id,
+                name=name,
+                uri=uri,
+                producers=tuple(producers[asset_id]),
+                consumers=tuple(sorted(consumers[asset_id])),
+                watched_table=_text(watchers.get(asset_id), "table"),
+                watched_conn_id=_text(watchers.get(asset_id), "storage_conn_id"),
+                conn_id=_text(extra, "storage_conn_id"),
+            )
+            for asset_id, name, uri, extra in active
+        ]
+
+    def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Return those pairs of DAG id and run id that are DAG runs of this Airflow."""
+        run_ids = sorted({run_id for _, run_id in runs})
+        existing_runs: set[tuple[str, str]] = set()
+        with create_session() as session:
+            for start in range(0, len(run_ids), _RUNS_PER_QUERY):
+                some = run_ids[start : start + _RUNS_PER_QUERY]
+                rows = session.execute(select(DagRun.dag_id, DagRun.run_id).where(DagRun.run_id.in_(some)))
+                existing_runs |= {(dag_id, run_id) for dag_id, run_id in rows}
+        return frozenset(existing_runs & set(runs))
+
+    def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
+        """Return the attempts of a task instance, oldest first; empty if there is no such task instance."""
+        by_try: dict[int, Attempt] = {}
+        with create_session() as session:
+            for model in (TaskInstanceHistory, TaskInstance):
+                rows = session.execute(
+                    select(model.try_number, model.state, model.start_date, model.end_date).where(
+                        model.dag_id == dag_id,
+                        model.run_id == run_id,
+                        model.task_id == task_id,
+                        model.map_index == map_index,
+                    )
+                )
+                for try_number, state, start, end in rows:
+                    state_text = None if state is None else str(getattr(state, "value", state))
+                    by_try[try_number] = Attempt(try_number=try_number, state=state_text, start=start, end=end)
+        return [by_try[number] for number in sorted(by_try)]
+
+    def results(
+        self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
+    ) -> list[TaskResult]:
+        """Return the return values of a run's tasks, or of one task instance. Values of other types are left out."""
+        query = select(XComModel.task_id, XComModel.map_index, XComModel.value).where(
+            XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == _RETURN_VALUE
+        )
+        if task_id is not None:
+            query = query.where(XComModel.task_id == task_id, XComModel.map_index == map_index)
+        with create_session() as session:
+            rows = session.execute(query.order_by(XComModel.timestamp).limit(_MAX_RESULTS)).all()
+        return list(_dictionaries(rows))
+
+
+def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
+    for row in rows:
+        value = XComModel.deserialize_value(row)
+        if isinstance(value, Mapping):
+            yield TaskResult(task_id=row.task_id, map_index=row.map_index, value=value)
+
+
+def _text(values: Any, name: str) -> str | None:
+    value = values.get(name) if isinstance(values, Mapping) else None
+    return value if isinstance(value, str) and value else None

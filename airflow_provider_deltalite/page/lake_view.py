@@ -1,0 +1,151 @@
+"""The list of tables as values for its template: a row for each table, whatever the state of its read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_provider_deltalite.page.known_tables import KnownTable
+from airflow_provider_deltalite.page.reading import Result, State
+from deltalite.inspection.commit_entries import CommitEntry
+from deltalite.inspection.overview import TableOverview
+from deltalite.inspection.table_rows import Outcome
+
+PAGE_SIZE = 100
+_MISSING = "TableNotFoundError"
+
+
+class Health(StrEnum):
+    """The state of a table, the most urgent first."""
+
+    FAILED = "failed"
+    SLOW = "no answer"
+    DUE = "due"
+    WAITING = "not read yet"
+    HEALTHY = "healthy"
+    MISSING = "no table"
+
+
+_RANKS = {health: rank for rank, health in enumerate(Health)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeRow:
+    """A row of the list. A value is None if it is unknown; `reason` explains the health."""
+
+    table: KnownTable
+    health: Health
+    reason: str
+    size_bytes: int | None = None
+    rows: int | None = None
+    files: int | None = None
+    version: int | None = None
+    commit: CommitEntry | None = None
+
+
+def lake_row(table: KnownTable, result: Result[TableOverview], *, seconds: float) -> LakeRow:
+    """Return the row of a table. `seconds` is how long the page has waited."""
+    overview = result.value
+    health, reason = health_of(result, seconds=seconds)
+    if overview is None:
+        return LakeRow(table=table, health=health, reason=reason)
+    return LakeRow(
+        table=table,
+        health=health,
+        reason=reason,
+        size_bytes=overview.health.size_bytes,
+        rows=overview.live_rows,
+        files=overview.health.files,
+        version=overview.version,
+        commit=overview.last_commit,
+    )
+
+
+def health_of(result: Result[TableOverview], *, seconds: float) -> tuple[Health, str]:
+    """Return the health of a table and its reason.
+
+    1. The read failed: no table, or failed.
+    2. The read has not ended: no answer, or not read yet.
+    3. A step of the maintenance is due: due.
+    4. Otherwise: healthy.
+    """
+    if result.error is not None:
+        is_missing = result.error.kind == _MISSING
+        return (Health.MISSING if is_missing else Health.FAILED), f"{result.error.kind}: {result.error.message}"
+    if result.state is not State.FRESH or result.value is None:
+        age = "" if result.value is None else f" The values are {result.age_seconds:.0f} s old."
+        if result.state is State.SLOW:
+            return Health.SLOW, f"The storage did not answer in {seconds:g} s.{age}"
+        return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
+    due = [f"{step.step}: {step.reason}" for step in result.value.steps if step.outcome is Outcome.DUE]
+    return (Health.DUE, "; ".join(due)) if due else (Health.HEALTHY, "No maintenance is due.")
+
+
+_SORT_KEYS: dict[str, Callable[[LakeRow], Any]] = {
+    "name": lambda row: row.table.name,
+    "size": lambda row: row.size_bytes,
+    "rows": lambda row: row.rows,
+    "files": lambda row: row.files,
+    "commit": lambda row: None if row.commit is None else row.commit.timestamp_ms,
+    "health": lambda row: -_RANKS[row.health],
+}
+SORTS = tuple(_SORT_KEYS)
+DEFAULT_SORT = "health"
+
+
+def sorted_rows(rows: Iterable[LakeRow], sort: str, *, is_ascending: bool) -> list[LakeRow]:
+    """Return the rows in an order. Rows without a value come last, and rows with equal values by name."""
+    by_name = sorted(rows, key=lambda row: (row.table.name.lower(), row.table.address))
+    if sort == "name":
+        return by_name if is_ascending else by_name[::-1]
+    value_of = _SORT_KEYS[sort]
+    known = [row for row in by_name if value_of(row) is not None]
+    known.sort(key=value_of, reverse=not is_ascending)
+    return known + [row for row in by_name if value_of(row) is None]
+
+
+def matching_tables(tables: Iterable[KnownTable], search: str) -> list[KnownTable]:
+    """Return the tables whose address or DAGs contain every word of the search, ignoring case."""
+    words = search.lower().split()
+    return [
+        table
+        for table in tables
+        if all(word in f"{table.address} {' '.join(sorted(table.dag_ids))}".lower() for word in words)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeView:
+    """The list of tables.
+
+    - `rows`: the rows of this page of the list.
+    - `assets_without_table`: assets that look like tables, at whose address there is no table.
+    - `counts`: the number of tables by health.
+    """
+
+    rows: Sequence[LakeRow]
+    assets_without_table: Sequence[LakeRow]
+    counts: dict[str, int]
+    total: int
+    page: int
+    pages: int
+
+
+def lake_view(rows: Sequence[LakeRow], sort: str, *, is_ascending: bool, page: int) -> LakeView:
+    """Return a page of the list; `page` begins at 1."""
+    shown = [row for row in rows if row.health is not Health.MISSING or row.table.is_root]
+    missing = [row for row in rows if row.health is Health.MISSING and not row.table.is_root]
+    ordered = sorted_rows(shown, sort, is_ascending=is_ascending)
+    pages = max(1, -(-len(ordered) // PAGE_SIZE))
+    page = min(max(1, page), pages)
+    counts = {health.value: sum(row.health is health for row in shown) for health in Health}
+    return LakeView(
+        rows=ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
+        assets_without_table=sorted_rows(missing, "name", is_ascending=True),
+        counts={name: count for name, count in counts.items() if count},
+        total=len(shown),
+        page=page,
+        pages=pages,
+    )

@@ -1,0 +1,170 @@
+"""Reads of known tables: each is shared, bounded in time for the caller, and cached in this process.
+
+Overviews are read again if they are older than the caller allows; without a new commit this costs two requests.
+Versions never change, so their commits and changes are cached without an age. An error is cached for some seconds, so
+that reloads do not add requests to a storage in trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Generic, TypeVar
+
+from airflow_provider_deltalite.page.cache import BoundedCache, CachedValue
+from airflow_provider_deltalite.page.known_tables import KnownTable
+from airflow_provider_deltalite.page.read_pool import Read, ReadPool
+from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.overview import TableOverview, read_overview
+from deltalite.inspection.table_rows import RowError
+from deltalite.inspection.version_changes import VersionChanges, read_version_changes
+from deltalite.requests import DEFAULT_THRESHOLDS
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+
+T = TypeVar("T")
+OpenStore = Callable[[str, str | None], LogStore]
+"""Opens the store of an address with an Airflow connection, or without one."""
+
+# Some measures depend on the time, such as the files whose retention has passed.
+_MAX_HEALTH_AGE_SECONDS = 3_600.0
+_MAX_ERROR_AGE_SECONDS = 10.0
+_MAX_SEARCHED_COMMITS = 1_000
+_MAX_COMMITS_OF_RUN = 50
+_NEVER = float("inf")
+
+
+class State(StrEnum):
+    """The state of a read."""
+
+    FRESH = "fresh"
+    FAILED = "failed"
+    SLOW = "slow"
+    """The storage has not answered in time."""
+    WAITING = "waiting"
+    """No thread is free for the read yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Generic[T]):
+    """The result of a read by now.
+
+    - `value`: the value; an older one if the read has not ended; None if there is none.
+    - `error`: the error of a failed read.
+    - `age_seconds`: the age of the value.
+    """
+
+    state: State
+    value: T | None = None
+    error: RowError | None = None
+    age_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup(Generic[T]):
+    """A value that may still be read. `read` is None if the cache has the value or a recent error."""
+
+    cache: BoundedCache
+    cached: CachedValue | None
+    read: Read[T] | None
+    error: RowError | None = None
+
+    @property
+    def reads(self) -> list[Read[T]]:
+        """The read, if there is one, as a list."""
+        return [] if self.read is None else [self.read]
+
+    def result(self) -> Result[T]:
+        """Return the result by now."""
+        if self.error is not None:
+            return Result(state=State.FAILED, error=self.error)
+        read = self.read
+        if read is not None and read.is_done:
+            return Result(state=State.FAILED if read.error else State.FRESH, value=read.value, error=read.error)
+        value = None if self.cached is None else self.cached.value
+        age_seconds = 0.0 if self.cached is None else self.cache.age_of(self.cached)
+        state = State.FRESH if read is None else State.WAITING if read.started_at is None else State.SLOW
+        return Result(state=state, value=value, age_seconds=age_seconds)
+
+
+class TableReader:
+    """Reads tables in the background."""
+
+    def __init__(
+        self, open_store: OpenStore, pool: ReadPool, cache: BoundedCache, *, now_ms: Callable[[], int]
+    ) -> None:
+        self._open_store = open_store
+        self._pool = pool
+        self._cache = cache
+        self._now_ms = now_ms
+
+    def overview(self, table: KnownTable, *, max_age_seconds: float) -> Lookup[TableOverview]:
+        """Look up the overview of a table, at most `max_age_seconds` old."""
+        key = ("overview", table.key)
+
+        def run(store: LogStore) -> TableOverview:
+            cached, measured = self._cache.get(key), self._cache.get(("measured", table.key))
+            is_measured = measured is not None and self._cache.age_of(measured) < _MAX_HEALTH_AGE_SECONDS
+            earlier = cached.value if cached is not None and is_measured else None
+            overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=self._now_ms(), earlier=earlier)
+            if overview is not earlier:
+                self._cache.put(("measured", table.key), overview.version)
+            return overview
+
+        return self._look_up(table, key, run, max_age_seconds=max_age_seconds)
+
+    def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:
+        """Look up the commits from `up_to` (inclusive) back."""
+
+        def run(store: LogStore) -> tuple[CommitEntry, ...]:
+            snapshot = Snapshot.load(store)
+            return tuple(commit_entries(store, snapshot, up_to_version=up_to, limit=limit))
+
+        return self._look_up(table, ("commits", table.key, table_id, up_to, limit), run, max_age_seconds=_NEVER)
+
+    def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
+        """Look up the differences of a version from the version before."""
+        key = ("changes", table.key, table_id, version)
+        return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
+
+    def commits_of_run(
+        self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int
+    ) -> Lookup[tuple[CommitEntry, ...]]:
+        """Look up the commits of a task instance among the newest commits, newest first."""
+
+        def is_of_run(entry: CommitEntry) -> bool:
+            run = entry.run
+            if run is None or (run.dag_id, run.run_id, run.task_id) != (dag_id, run_id, task_id):
+                return False
+            return run.map_index == map_index or (run.map_index is None and map_index < 0)
+
+        def run(store: LogStore) -> tuple[CommitEntry, ...]:
+            snapshot = Snapshot.load(store)
+            entries = commit_entries(store, snapshot, up_to_version=snapshot.version, limit=_MAX_SEARCHED_COMMITS)
+            return tuple(islice(filter(is_of_run, entries), _MAX_COMMITS_OF_RUN))
+
+        key = ("run", table.key, dag_id, run_id, task_id, map_index)
+        return self._look_up(table, key, run, max_age_seconds=1.0)
+
+    def _look_up(
+        self, table: KnownTable, key: Hashable, run: Callable[[LogStore], T], *, max_age_seconds: float
+    ) -> Lookup[T]:
+        failed = self._cache.get(("error", key))
+        if failed is not None and self._cache.age_of(failed) < _MAX_ERROR_AGE_SECONDS:
+            return Lookup(cache=self._cache, cached=None, read=None, error=failed.value)
+        cached = self._cache.get(key)
+        if cached is not None and self._cache.age_of(cached) <= max_age_seconds:
+            return Lookup(cache=self._cache, cached=cached, read=None)
+
+        def read() -> T:
+            try:
+                value = run(self._open_store(table.address, table.conn_id))
+            except Exception as error:
+                self._cache.put(("error", key), RowError.of(error))
+                raise
+            self._cache.put(key, value)
+            return value
+
+        return Lookup(cache=self._cache, cached=cached, read=self._pool.read(table.storage, key, read))

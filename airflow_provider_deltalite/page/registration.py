@@ -1,0 +1,101 @@
+"""The page's entries in Airflow's menu and tabs, and its app, which the first request builds.
+
+Every process of Airflow loads plugins, so this module imports neither FastAPI nor pyarrow. Airflow mounts the app in
+the API server below `URL_PREFIX`, and shows the external views as frames. It replaces the names in braces in their
+addresses. Airflow 3.1 does not encode the values, so they are parts of the path: a `+` of a run id in a query would
+become a space.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.providers.common.compat.sdk import conf
+
+URL_PREFIX = "/deltalite"
+TASK_ROUTE = "delta-task"
+"""The last part of the address of a task's tab in Airflow's UI."""
+_SECTION = "deltalite"
+
+Asgi = Callable[
+    [MutableMapping[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]
+]
+
+
+def is_page_enabled() -> bool:
+    """Whether the deployment shows the page: `[deltalite] ui_enabled`."""
+    return bool(conf.getboolean(_SECTION, "ui_enabled", fallback=True))
+
+
+def root_path() -> str:
+    """Return the path of Airflow's UI without a slash at the end, such as `/airflow`, from `[api] base_url`."""
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+def fastapi_apps() -> list[dict[str, Any]]:
+    """Return the app for the plugin; none if the page is switched off."""
+    return [{"name": "Delta tables", "app": LazyApp(), "url_prefix": URL_PREFIX}] if is_page_enabled() else []
+
+
+def external_views() -> list[dict[str, Any]]:
+    """Return the menu entry and the tabs for the plugin; none if the page is switched off."""
+    if not is_page_enabled():
+        return []
+    base = root_path() + URL_PREFIX
+    icons = {"icon": f"{base}/static/icon.svg", "icon_dark_mode": f"{base}/static/icon-dark.svg"}
+    views = (
+        ("Delta tables", "nav", "delta-tables", "/lake"),
+        ("Delta", "dag", "delta-dag", "/dag/{DAG_ID}"),
+        ("Delta", "dag_run", "delta-run", "/dag-run/{DAG_ID}/{RUN_ID}"),
+        ("Delta", "task_instance", TASK_ROUTE, "/task/{DAG_ID}/{TASK_ID}/{MAP_INDEX}/{RUN_ID}"),
+    )
+    return [
+        {
+            "name": name,
+            "destination": destination,
+            "url_route": route,
+            "href": base + path,
+            **icons,
+            **({"category": "browse"} if destination == "nav" else {}),
+        }
+        for name, destination, route, path in views
+    ]
+
+
+def task_page(dag_id: str, run_id: str, task_id: str, map_index: int) -> str | None:
+    """Return the address of a task's tab in Airflow's UI; None if the page is switched off, or has no known address."""
+    base_url = conf.get("api", "base_url", fallback=None)
+    if not base_url or not is_page_enabled() or urlsplit(base_url).scheme not in ("http", "https"):
+        return None
+    dag, run, task = (quote(part, safe="") for part in (dag_id, run_id, task_id))
+    mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
+    return f"{base_url.rstrip('/')}/dags/{dag}/runs/{run}/tasks/{task}{mapped}/plugin/{TASK_ROUTE}"
+
+
+class LazyApp:
+    """An ASGI app that imports and builds the real app at the first request."""
+
+    def __init__(self) -> None:
+        self._app: Asgi | None = None
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        """Answer a request."""
+        app = self._app
+        if app is None:
+            async with self._lock:
+                if self._app is None:
+                    self._app = await asyncio.to_thread(_build)
+                app = self._app
+        await app(scope, receive, send)
+
+
+def _build() -> Asgi:
+    from airflow_provider_deltalite.page.app import build_app
+    from airflow_provider_deltalite.page.services import airflow_services
+
+    app: Asgi = build_app(airflow_services())
+    return app

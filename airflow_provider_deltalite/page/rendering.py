@@ -1,0 +1,114 @@
+"""The templates and their filters. Jinja2 escapes every value; no template marks a value as safe.
+
+The Content-Security-Policy allows the app's own style sheet and scripts only, and no inline ones. A page thus stays
+harmless even if an escape were missing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from airflow_provider_deltalite.page.links import Links
+from deltalite.inspection.shown_texts import shown_text
+from deltalite.sizes import format_bytes
+
+FOLDER = Path(__file__).resolve().parent
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+        "frame-ancestors 'self'; base-uri 'none'"
+    ),
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+_UNKNOWN = "\N{EN DASH}"
+_AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
+
+
+def page(template: str, links: Links, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return the response with a rendered template."""
+    text = _environment().get_template(template).render(links=links, now=datetime.now(UTC), **values)
+    # A table may contain unpaired surrogates, which UTF-8 cannot encode.
+    content = text.encode("utf-8", "replace")
+    return HTMLResponse(content, status, headers={**SECURITY_HEADERS, "Cache-Control": "no-store"})
+
+
+def number(value: int | None) -> str:
+    """Format a number with thin spaces between thousands."""
+    return _UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def size(value: int | None) -> str:
+    """Format a number of bytes."""
+    return _UNKNOWN if value is None else format_bytes(value)
+
+
+def moment(value: int | datetime | None) -> str:
+    """Format a time, or milliseconds UTC, as `2026-03-01 12:00:00 UTC`."""
+    time = _time(value)
+    return _UNKNOWN if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(value: int | datetime | None) -> str:
+    """Format a time as ISO 8601, for the attribute `datetime`."""
+    time = _time(value)
+    return "" if time is None else time.isoformat(timespec="seconds")
+
+
+def ago(value: int | datetime | None, now: datetime) -> str:
+    """Format the age of a time, such as `3 hours ago`."""
+    time = _time(value)
+    if time is None:
+        return _UNKNOWN
+    seconds = (now - time).total_seconds()
+    if seconds < 0:
+        return "just now"
+    unit_seconds, unit = next((unit, name) for limit, unit, name in _AGES if seconds >= limit)
+    count = int(seconds // unit_seconds)
+    return f"{count} {unit if count != 1 else unit[:-1]} ago"
+
+
+def duration(start: datetime | None, end: datetime | None) -> str:
+    """Format the time between two times, such as `1 min 5 s`."""
+    if start is None or end is None:
+        return _UNKNOWN
+    seconds = max(0, round((end - start).total_seconds()))
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def _time(value: int | datetime | None) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        return value.astimezone(UTC) if isinstance(value, datetime) else datetime.fromtimestamp(value / 1000, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "ago": ago,
+        "iso": iso,
+        "moment": moment,
+        "number": number,
+        "shown": shown_text,
+        "size": size,
+    }
+    environment.globals |= {"duration": duration}
+    return environment

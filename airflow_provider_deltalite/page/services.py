@@ -1,0 +1,118 @@
+"""The parts that the app uses: the user's rights, the database, the settings and the reader of tables.
+
+Tests replace them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_deltalite.page.cache import BoundedCache
+from airflow_provider_deltalite.page.known_tables import AssetFacts, Reader, conn_id_of
+from airflow_provider_deltalite.page.read_pool import ReadPool
+from airflow_provider_deltalite.page.reading import TableReader
+from airflow_provider_deltalite.page.registration import root_path
+from airflow_provider_deltalite.page.roots import Roots
+from airflow_provider_deltalite.page.settings import PageSettings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from airflow_provider_deltalite.page.database import Attempt, TaskResult
+    from deltalite.storage.log_store import LogStore
+
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+class PageReader(Reader, Protocol):
+    """The rights of a user, also on the parts of a DAG."""
+
+    def may_read_dag(self, dag_id: str) -> bool:
+        """Whether the user may read a DAG."""
+        ...
+
+    def may_read_runs(self, dag_id: str) -> bool:
+        """Whether the user may read the runs of a DAG."""
+        ...
+
+    def may_read_tasks(self, dag_id: str) -> bool:
+        """Whether the user may read the task instances of a DAG."""
+        ...
+
+    def may_read_xcoms(self, dag_id: str) -> bool:
+        """Whether the user may read the XComs of a DAG."""
+        ...
+
+
+class Database(Protocol):
+    """What Airflow's database knows; see `AirflowDatabase`."""
+
+    def assets(self) -> list[AssetFacts]:
+        """Return the active assets."""
+        ...
+
+    def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Return those pairs of DAG id and run id that exist."""
+        ...
+
+    def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
+        """Return the attempts of a task instance, oldest first."""
+        ...
+
+    def results(
+        self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
+    ) -> list[TaskResult]:
+        """Return the return values of a run's tasks, or of one task instance."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts of the page.
+
+    - `user_of`: a FastAPI dependency that returns the logged-in user, or raises an `HTTPException`.
+    - `reader_of`: returns the rights of a user.
+    - `airflow_path`: the path of Airflow's UI, without a slash at the end.
+    """
+
+    user_of: Callable[..., Any]
+    reader_of: Callable[[Any], PageReader]
+    database: Database
+    settings: PageSettings
+    tables: TableReader
+    roots: Roots
+    airflow_path: str
+
+
+def airflow_services() -> Services:
+    """Return the parts for Airflow's API server."""
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from airflow_provider_deltalite.page.access import AirflowReader
+    from airflow_provider_deltalite.page.database import AirflowDatabase
+
+    settings = read_settings()
+    pool, cache = ReadPool(), BoundedCache(_CACHE_BYTES)
+
+    def open_root(address: str) -> LogStore:
+        return open_table(address, conn_id_of(address, settings.storage_conn_ids))
+
+    return Services(
+        user_of=get_user,
+        reader_of=AirflowReader,
+        database=AirflowDatabase(),
+        settings=settings,
+        tables=TableReader(open_table, pool, cache, now_ms=lambda: time.time_ns() // 1_000_000),
+        roots=Roots(open_root, pool, cache),
+        airflow_path=root_path(),
+    )
+
+
+def open_table(address: str, conn_id: str | None) -> LogStore:
+    """Open a table as the sensor does."""
+    from airflow_provider_deltalite.hooks.delta import DeltaHook
+
+    return DeltaHook(address, conn_id).get_conn()

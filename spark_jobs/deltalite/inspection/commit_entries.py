@@ -1,0 +1,165 @@
+"""The commits of a log as bounded values for a report: operation, writer, counts, and the results of a task.
+
+The provenance of a commit is hostile text of any size (see `shown_texts.py`). Counts come from the operation metrics
+with Spark's names. A count is None if the writer did not record it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from deltalite.inspection.shown_texts import shown_text
+from deltalite.log.commit_infos import TimedCommitInfo, newest_commit_infos
+from deltalite.log.commit_times import in_commit_times
+from deltalite.log.writers import TaskRun, task_run, writer_text
+from deltalite.requests.provenance import RunProvenance
+from deltalite.results import AuditResult, FlowRange
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+from deltalite.txn.audits import AUDITS, audit_results_of
+from deltalite.txn.find_run import source_versions_of
+from deltalite.txn.flows import FLOWS, flow_ranges_of
+from deltalite.txn.proposal import SOURCE_VERSIONS
+
+_T = TypeVar("_T")
+_MAX_PAIRS = 60
+_MAX_AUDITS = 100
+# The length of Airflow's columns for ids. A longer id names no task of any Airflow.
+_LONGEST_ID = 250
+# Parameters that have separate fields.
+_PARSED_PARAMETERS = frozenset({AUDITS, FLOWS, SOURCE_VERSIONS})
+_ADDED_ROWS = ("numTargetRowsInserted", "numOutputRows", "numConvertedRows")
+_REMOVED_ROWS = ("numTargetRowsDeleted", "numDeletedRows")
+_UPDATED_ROWS = ("numTargetRowsUpdated", "numUpdatedRows")
+_ADDED_BYTES = ("numTargetBytesAdded", "numOutputBytes", "numAddedBytes", "restoredFilesSize", "convertedFilesSize")
+_REMOVED_BYTES = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")
+# `numOutputRows` of these operations also counts rows that the operation copied or updated.
+_OUTPUT_ROWS_ARE_NOT_ADDED = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEntry:
+    """A commit.
+
+    - `run`: the task attempt that made the commit; None for another writer, whose description is `writer`.
+    - `generation`: the number of clears of the task before the commit; None for another writer.
+    - `parameters`, `metrics`: names and values of the operation, as texts.
+    - `user_metadata`: the text of the writer; empty if it names a task.
+    """
+
+    version: int
+    timestamp_ms: int
+    operation: str
+    run: TaskRun | None
+    writer: str
+    generation: int | None
+    engine: str
+    isolation: str
+    user_metadata: str
+    read_version: int | None
+    parameters: tuple[tuple[str, str], ...]
+    metrics: tuple[tuple[str, str], ...]
+    rows_added: int | None
+    rows_removed: int | None
+    rows_updated: int | None
+    bytes_added: int | None
+    bytes_removed: int | None
+    source_versions: Mapping[str, int] = field(default_factory=dict)
+    flows: Mapping[str, FlowRange] = field(default_factory=dict)
+    audits: tuple[AuditResult, ...] = ()
+
+
+def commit_entries(store: LogStore, snapshot: Snapshot, *, up_to_version: int, limit: int) -> Iterator[CommitEntry]:
+    """Yield at most `limit` commits from `up_to_version` (inclusive) back, newest first.
+
+    Raises:
+        CorruptLogError: a line before the provenance of a commit is malformed.
+        StorageError: the log cannot be read.
+    """
+    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    infos = newest_commit_infos(store, up_to_version=up_to_version, in_commit=in_commit, max_commits=limit)
+    return map(commit_entry, infos)
+
+
+def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
+    """Return the entry of a commit. Raises `CorruptLogError` if it lacks its in-commit timestamp."""
+    info = commit.info
+    run, parameters, metrics = _run(info), info.get("operationParameters"), counts_of(info.get("operationMetrics"))
+    operation = shown_text(info.get("operation"), max_length=60)
+    read_version = info.get("readVersion")
+    is_copied = operation.upper().split(" ")[0] in _OUTPUT_ROWS_ARE_NOT_ADDED
+    return CommitEntry(
+        version=commit.version,
+        timestamp_ms=commit.timestamp_ms,
+        operation=operation,
+        run=run,
+        writer=shown_text(writer_text(info)),
+        generation=None if run is None else RunProvenance.from_text(info.get("userMetadata")).generation,
+        engine=shown_text(info.get("engineInfo")),
+        isolation=shown_text(info.get("isolationLevel"), max_length=60),
+        user_metadata="" if run is not None else shown_text(info.get("userMetadata")),
+        read_version=read_version if type(read_version) is int else None,
+        parameters=_pairs(parameters, left_out=_PARSED_PARAMETERS),
+        metrics=_pairs(info.get("operationMetrics")),
+        rows_added=_first(metrics, _ADDED_ROWS[:1] if is_copied else _ADDED_ROWS),
+        rows_removed=_first(metrics, _REMOVED_ROWS),
+        rows_updated=_first(metrics, _UPDATED_ROWS),
+        bytes_added=_first(metrics, _ADDED_BYTES),
+        bytes_removed=_first(metrics, _REMOVED_BYTES),
+        source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
+        flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},
+        audits=tuple(map(_bounded_audit, audit_results_of(parameters)[:_MAX_AUDITS])),
+    )
+
+
+def counts_of(metrics: Any) -> dict[str, int]:
+    """Return the operation metrics that are whole numbers; Delta writes them as texts."""
+    if not isinstance(metrics, Mapping):
+        return {}
+    texts = {str(name): str(value) for name, value in metrics.items() if isinstance(value, str | int)}
+    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit() and len(text) < 20}  # noqa: PLR2004  digits of a 64-bit number
+
+
+def _run(info: Mapping[str, Any]) -> TaskRun | None:
+    run = task_run(info)
+    ids = () if run is None else (run.dag_id, run.task_id, run.run_id or "")
+    return None if any(len(text) > _LONGEST_ID for text in ids) else run
+
+
+def _bounded_flow(loaded: FlowRange) -> FlowRange:
+    return replace(loaded, flow=shown_text(loaded.flow), source_table_id=shown_text(loaded.source_table_id))
+
+
+def _bounded_audit(audit: AuditResult) -> AuditResult:
+    return replace(
+        audit,
+        name=shown_text(audit.name),
+        kind=shown_text(audit.kind),
+        on=shown_text(audit.on),
+        level=shown_text(audit.level),
+        threshold=shown_text(audit.threshold),
+        measured=shown_text(audit.measured) if isinstance(audit.measured, str) else audit.measured,
+        error=None if audit.error is None else shown_text(audit.error),
+    )
+
+
+def _first_items(values: Mapping[str, _T]) -> list[tuple[str, _T]]:
+    return list(values.items())[:_MAX_PAIRS]
+
+
+def _first(counts: Mapping[str, int], names: tuple[str, ...]) -> int | None:
+    return next((counts[name] for name in names if name in counts), None)
+
+
+def _pairs(values: Any, *, left_out: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
+    """Return names and values as texts, without empty values."""
+    if not isinstance(values, Mapping):
+        return ()
+    pairs = [
+        (shown_text(str(name), max_length=80), shown_text(value, name=str(name)))
+        for name, value in values.items()
+        if name not in left_out and value not in (None, "", "null", "[]", "{}")
+    ]
+    return tuple(pairs[:_MAX_PAIRS])

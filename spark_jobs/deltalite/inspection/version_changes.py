@@ -1,0 +1,123 @@
+"""The differences between a version and the version before it, as bounded values for a report.
+
+`diff` holds tables of files. This module keeps counts and the first paths, so that a process can cache the result. A
+version never changes, so the result does not either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltalite.errors import VersionGapError, VersionNotFoundError
+from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.diff import Change, diff
+from deltalite.inspection.shown_texts import shown_text
+from deltalite.log.file_table import bytes_of
+from deltalite.protocol.paths import decode_path
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+
+MAX_PATHS = 50
+_MAX_CHANGES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownChange:
+    """A difference in the schema, the properties, the protocol or the metadata, as texts."""
+
+    kind: str
+    subject: str
+    aspect: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChanges:
+    """The differences from the version before to `version`.
+
+    - `before`: the version before; None if there is none, or if the log can no longer rebuild it. Then only the commit
+      and the state of the version are known.
+    - `added_paths`, `removed_paths`: the first `MAX_PATHS` paths of files that only one version has.
+    - `rows_before`, `rows_after`: None if a file has no statistics.
+    """
+
+    version: int
+    before: int | None
+    commit: CommitEntry | None
+    files_added: int
+    files_removed: int
+    files_kept: int
+    vectors_changed: int
+    bytes_added: int
+    bytes_removed: int
+    rows_before: int | None
+    rows_after: int | None
+    total_files: int
+    total_bytes: int
+    added_paths: tuple[str, ...]
+    removed_paths: tuple[str, ...]
+    schema: tuple[ShownChange, ...]
+    properties: tuple[ShownChange, ...]
+    protocol: tuple[ShownChange, ...]
+    metadata: tuple[ShownChange, ...]
+
+
+def read_version_changes(store: LogStore, version: int) -> VersionChanges:
+    """Read a version and the version before it, and compare them.
+
+    Raises:
+        DeltaLiteError: the version does not exist, or cannot be read.
+    """
+    after = Snapshot.load(store, version)
+    try:
+        before = Snapshot.load(store, version - 1) if version > 0 else None
+    except (VersionNotFoundError, VersionGapError):
+        before = None
+    commit = next(
+        (entry for entry in commit_entries(store, after, up_to_version=version, limit=1) if entry.version == version),
+        None,
+    )
+    compared = diff(after if before is None else before, after)
+    files = compared.files
+    return VersionChanges(
+        version=version,
+        before=None if before is None else before.version,
+        commit=commit,
+        files_added=files.added.num_rows,
+        files_removed=files.removed.num_rows,
+        files_kept=files.kept,
+        vectors_changed=files.vectors_changed,
+        bytes_added=files.added_bytes,
+        bytes_removed=files.removed_bytes,
+        rows_before=None if before is None else compared.rows.before,
+        rows_after=compared.rows.after,
+        total_files=after.files.num_rows,
+        total_bytes=bytes_of(after.files),
+        added_paths=_paths(files.added),
+        removed_paths=_paths(files.removed),
+        schema=_changes(compared.schema),
+        properties=_changes(compared.properties),
+        protocol=_changes(compared.protocol),
+        metadata=_changes(compared.metadata),
+    )
+
+
+def _paths(files: pa.Table) -> tuple[str, ...]:
+    """Return the first paths, decoded."""
+    return tuple(sorted(shown_text(decode_path(path)) for path in files["path"].slice(0, MAX_PATHS).to_pylist()))
+
+
+def _changes(changes: tuple[Change, ...]) -> tuple[ShownChange, ...]:
+    return tuple(
+        ShownChange(
+            kind=change.kind.value,
+            subject=shown_text(change.subject),
+            aspect=change.aspect or "",
+            before=shown_text(change.before, name=change.subject),
+            after=shown_text(change.after, name=change.subject),
+        )
+        for change in changes[:_MAX_CHANGES]
+    )

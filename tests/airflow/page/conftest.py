@@ -1,0 +1,154 @@
+"""The page with stand-ins for Airflow's database and auth manager, and tables that the library writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.testclient import TestClient
+
+from airflow_provider_deltalite.page.app import build_app
+from airflow_provider_deltalite.page.cache import BoundedCache
+from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, key_of
+from airflow_provider_deltalite.page.read_pool import ReadPool
+from airflow_provider_deltalite.page.reading import TableReader
+from airflow_provider_deltalite.page.registration import URL_PREFIX
+from airflow_provider_deltalite.page.roots import Roots
+from airflow_provider_deltalite.page.services import Services
+from airflow_provider_deltalite.page.settings import PageSettings
+from deltalite.storage.opening import open_store
+from tests.unit.builders import NOON_MS
+
+if TYPE_CHECKING:
+    from httpx import Response
+
+
+@dataclass
+class Rights:
+    """The rights of a user."""
+
+    assets: bool = True
+    asset_ids: set[int] = field(default_factory=set)
+    dag_ids: set[str] = field(default_factory=set)
+
+    def may_read_assets(self) -> bool:
+        return self.assets
+
+    def may_read_asset(self, asset_id: int) -> bool:
+        return self.assets or asset_id in self.asset_ids
+
+    def readable_dag_ids(self) -> frozenset[str]:
+        return frozenset(self.dag_ids)
+
+    def may_read_dag(self, dag_id: str) -> bool:
+        return dag_id in self.dag_ids
+
+    may_read_runs = may_read_tasks = may_read_xcoms = may_read_dag
+
+
+@dataclass
+class StandInDatabase:
+    """Airflow's database as lists, which tests change."""
+
+    facts: list[AssetFacts] = field(default_factory=list)
+    runs: set[tuple[str, str]] = field(default_factory=set)
+    attempts_of: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
+    results_of: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+
+    def assets(self):
+        return self.facts
+
+    def existing_runs(self, runs):
+        return frozenset(self.runs & set(runs))
+
+    def attempts(self, *task_instance):
+        return self.attempts_of.get(task_instance, [])
+
+    def results(self, dag_id, run_id, task_id=None, map_index=None):
+        results = self.results_of.get((dag_id, run_id), [])
+        return [r for r in results if task_id is None or (r.task_id, r.map_index) == (task_id, map_index)]
+
+
+@dataclass
+class Page:
+    """The page, and what tests change about it. `open_table` opens the store of an address and a connection."""
+
+    database: StandInDatabase = field(default_factory=StandInDatabase)
+    users: dict[str, Rights] = field(default_factory=lambda: {"ann": Rights()})
+    settings: dict[str, Any] = field(default_factory=dict)
+    open_table: Callable[..., Any] = lambda address, _conn_id: open_store(address)
+    now: float = 0.0
+    _client: TestClient | None = None
+    app: FastAPI | None = None
+
+    @property
+    def client(self) -> TestClient:
+        if self._client is None:
+            pool, cache = ReadPool(), BoundedCache(10_000_000, clock=lambda: self.now)
+            services = Services(
+                user_of=_user,
+                reader_of=self.users.__getitem__,
+                database=self.database,
+                settings=PageSettings(**{"timeout_seconds": 20.0, **self.settings}),
+                tables=TableReader(self.open_table, pool, cache, now_ms=lambda: NOON_MS),
+                roots=Roots(lambda address: self.open_table(address, None), pool, cache),
+                airflow_path="/airflow",
+            )
+            airflow = FastAPI(root_path="/airflow")
+            self.app = build_app(services)
+            airflow.mount(URL_PREFIX, self.app)
+            self._client = TestClient(airflow)
+        return self._client
+
+    def answer(self, path: str, *, user: str | None = "ann") -> Response:
+        headers = {} if user is None else {"X-User": user}
+        return self.client.get(f"/airflow{URL_PREFIX}{path}", headers=headers, follow_redirects=False)
+
+    def get(self, path: str, *, user: str | None = "ann", status: int = 200) -> str:
+        """The text of a page. Asserts its status."""
+        answer = self.answer(path, user=user)
+        assert answer.status_code == status, answer.text
+        return answer.text
+
+    def add_asset(
+        self, table: Path | str, *, asset_id: int = 1, writer: tuple[str, str] | None = None, **facts: Any
+    ) -> str:
+        """Declare the asset of a table; returns the table's key."""
+        address = str(table)
+        uri = f"file://{address}" if address.startswith("/") else address
+        producers = () if writer is None else (TaskName(dag_id=writer[0], task_id=writer[1]),)
+        self.database.facts.append(AssetFacts(asset_id=asset_id, name=uri, uri=uri, producers=producers, **facts))
+        return self.key_of(address)
+
+    def key_of(self, table: Path | str) -> str:
+        key = key_of(str(table))
+        assert key is not None
+        return key
+
+    def encode(self, text: str) -> str:
+        """A text as one part of a path."""
+        return quote(text, safe="")
+
+
+async def _user(request: Request) -> str:
+    user = request.headers.get("X-User")
+    if user is None:
+        raise HTTPException(401)
+    return user
+
+
+@pytest.fixture
+def delta_page() -> Page:
+    return Page()
+
+
+def task_metadata(**changes: Any) -> str:
+    """The user metadata of a task's commit."""
+    values = {"dag_id": "sales", "task_id": "load", "run_id": "manual__1", "map_index": -1, "try_number": 1}
+    return json.dumps({**values, **changes})

@@ -1,0 +1,333 @@
+"""The pages: their content, their states, and the links between them."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_provider_deltalite.page.database import Attempt, TaskResult
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.memory import MemoryLogStore
+from tests.airflow.page.conftest import Rights, task_metadata
+from tests.support.valid_table import create_valid_table
+from tests.unit.builders import add, append_files, commit_actions, create, metadata, struct
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RUN = "manual__1"
+
+
+def words(html: str) -> str:
+    """The text of a page without markup."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.partition("<main")[2]))
+
+
+def write_commit(root, version, *actions, **info) -> None:
+    """Write a commit of another writer."""
+    lines = [{"commitInfo": {"timestamp": 1, **info}}, *actions]
+    (root / commit_name(version)).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """A table with six versions at `lake/orders`."""
+    return create_valid_table(tmp_path / "lake" / "orders")
+
+
+@pytest.fixture
+def run_table(tmp_path):
+    """A table whose version 1 was committed by the first attempt of `sales.load`."""
+    root = tmp_path / "lake" / "sales"
+    create(LocalLogStore(str(root)))
+    audits = [{"name": "ids", "kind": "rows", "on": "batch", "level": "error", "passed": True, "measured": 0}]
+    write_commit(
+        root,
+        1,
+        operation="WRITE",
+        userMetadata=task_metadata(),
+        operationMetrics={"numOutputRows": "1500", "numOutputBytes": "2048"},
+        operationParameters={
+            "mode": "Append",
+            "audits": json.dumps([{**audit, "threshold": "max_rows=0"} for audit in audits]),
+            "sourceVersions": '{"raw": 12}',
+        },
+    )
+    return root
+
+
+# --- the list ---
+
+
+def test_the_list_shows_a_table_of_an_asset_with_its_measures(delta_page, orders):
+    key = delta_page.add_asset(orders.root)
+    html = delta_page.get("/lake")
+    assert f'href="/airflow/deltalite/tables/{key}"' in html
+    assert "1.6 KiB 4 2 WRITE" in words(html)
+    assert "optimize: 20.0% of rows soft-deleted" in html
+
+
+def test_a_broken_table_and_a_slow_one_break_one_row_each(delta_page, tmp_path):
+    released = threading.Event()
+    slow_store = create(MemoryLogStore())
+    slow_store.before = lambda *_: released.wait(60)
+    create(LocalLogStore(str(tmp_path / "fine")))
+    create(LocalLogStore(str(tmp_path / "broken")))
+    (tmp_path / "broken" / commit_name(0)).write_text("{")
+    for number, name in enumerate(("fine", "broken")):
+        delta_page.add_asset(tmp_path / name, asset_id=number)
+    slow_key = delta_page.add_asset("s3://slow/table", asset_id=9)
+    delta_page.settings = {"timeout_seconds": 1.0}
+    delta_page.open_table = lambda address, _: slow_store if address.startswith("s3") else LocalLogStore(address)
+    try:
+        text = words(delta_page.get("/lake"))
+        assert "The storage did not answer in 1 s." in words(delta_page.get(f"/tables/{slow_key}"))
+    finally:
+        released.set()
+    assert "1 failed" in text and "CorruptLogError" in text
+    assert "1 no answer" in text and "The storage did not answer in 1 s." in text
+    assert "1 healthy" in text or "1 due" in text
+
+
+def test_a_storage_that_hangs_stops_no_other_storage(delta_page, tmp_path):
+    released = threading.Event()
+    hanging_store = create(MemoryLogStore())
+    hanging_store.before = lambda *_: released.wait(60)
+    create(LocalLogStore(str(tmp_path / "fine")))
+    for number in range(20):
+        delta_page.add_asset(f"s3://hangs/table{number}", asset_id=number)
+    fine_key = delta_page.add_asset(tmp_path / "fine", asset_id=99)
+    delta_page.settings = {"timeout_seconds": 1.0}
+    delta_page.open_table = lambda address, _: hanging_store if address.startswith("s3") else LocalLogStore(address)
+    try:
+        text = words(delta_page.get("/lake"))
+        assert "4 no answer" in text and "16 not read yet" in text
+        delta_page.get(f"/tables/{fine_key}")
+    finally:
+        released.set()
+
+
+def test_the_list_is_searched_and_sorted(delta_page, tmp_path):
+    for number, name in enumerate(("small", "large", "none")):
+        root = tmp_path / "lake" / name
+        if name != "none":
+            create(LocalLogStore(str(root)), add("f", size_bytes=10**number))
+        delta_page.add_asset(root, asset_id=number, writer=(f"dag_{name}", "load"))
+
+    def names(query: str) -> list[str]:
+        return re.findall(r">lake/(\w+)</a>", delta_page.get(f"/lake?{query}"))
+
+    assert names("sort=size") == ["large", "small"]
+    assert names("sort=size&order=asc") == ["small", "large"]
+    assert names("sort=name") == ["large", "small"]
+    assert names("q=DAG_small") == ["small"]
+    assert names("sort=nonsense&q=lake/l") == ["large"]
+    assert "No table matches" in delta_page.get("/lake?q=nothing")
+    assert "1 assets without a Delta table" in words(delta_page.get("/lake"))
+
+
+def test_an_empty_list_says_what_to_do(delta_page):
+    assert "delta_asset(" in delta_page.get("/lake")
+
+
+def test_the_list_has_pages_of_a_hundred_rows(delta_page, tmp_path):
+    delta_page.open_table = lambda *_: store
+    store = create(MemoryLogStore())
+    for number in range(101):
+        delta_page.add_asset(f"s3://lake/t{number:03}", asset_id=number)
+    first, second = (delta_page.get(f"/lake?sort=name&page_number={number}") for number in (1, 2))
+    assert "Page 1 of 2" in first and ">lake/t099</a>" in first and ">lake/t100</a>" not in first
+    assert ">lake/t100</a>" in second
+
+
+def test_a_pattern_of_the_settings_adds_the_tables_that_it_matches(delta_page, orders, tmp_path):
+    create(LocalLogStore(str(tmp_path / "lake" / "later")))
+    delta_page.settings = {"roots": (f"{tmp_path}/lake/*",)}
+    text = delta_page.get("/lake")
+    assert ">lake/orders</a>" in text and ">lake/later</a>" in text
+    # An asset of the same table adds no row.
+    delta_page.add_asset(orders.root)
+    assert delta_page.get("/lake").count(">lake/orders</a>") == 1
+
+
+def test_problems_of_the_settings_are_shown(delta_page):
+    delta_page.settings = {"problems": ("ui_timeout is wrong",), "roots": ("s3://lake*/orders",)}
+    text = delta_page.get("/lake")
+    assert "ui_timeout is wrong" in text and "Could not list s3://lake*/orders" in text
+
+
+# --- a table ---
+
+
+def test_a_table_shows_advice_versions_schema_properties_and_features(delta_page, tmp_path):
+    root = tmp_path / "lake" / "events"
+    schema = struct(id="long", address="string")
+    create(
+        LocalLogStore(str(root)),
+        schema=schema,
+        partition_columns=("address",),
+        description="All events",
+        configuration={"delta.appendOnly": "true", "team": "shop"},
+    )
+    key = delta_page.add_asset(root, writer=("ingest", "load"), consumers=("report",), conn_id="aws_lake")
+    text = words(delta_page.get(f"/tables/{key}"))
+    assert "All events" in text
+    assert "Vacuum due the log shows no vacuum" in text and "DeltaVacuumOperator(" in text
+    assert "Optimize not needed" in text
+    assert "address partition 1 string" in text
+    assert "delta.appendOnly true true: writers must not change or delete rows." in text
+    assert "team shop A property of the table&#39;s owner." in text
+    assert "Written by ingest.load . Read by report ." in text
+
+
+def test_the_newest_versions_come_first_and_older_ones_on_the_next_page(delta_page, tmp_path):
+    store = append_files(create(LocalLogStore(str(tmp_path / "t"))), 60)
+    key = delta_page.add_asset(store.root)
+    versions = lambda path: [int(v) for v in re.findall(r'<th scope="row" class="number"><a[^>]*>(\d+)<', path)]
+    newest = delta_page.get(f"/tables/{key}")
+    assert versions(newest) == list(range(60, 10, -1))
+    assert f"/tables/{key}?before=11" in newest
+    assert versions(delta_page.get(f"/tables/{key}?before=11")) == list(range(10, -1, -1))
+    assert versions(delta_page.get(f"/tables/{key}?before=-5")) == []
+
+
+def test_a_commit_links_to_its_run_only_if_this_airflow_has_the_run(delta_page, run_table):
+    key = delta_page.add_asset(run_table)
+    log_page = "/airflow/dags/sales/runs/manual__1/tasks/load?try_number=1"
+    text = delta_page.get(f"/tables/{key}")
+    assert log_page not in text and "sales.load" in text and "Outside of Airflow" in text
+    delta_page.database.runs.add(("sales", RUN))
+    assert log_page in delta_page.get(f"/tables/{key}")
+
+
+def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
+    requests = []
+    store = create(MemoryLogStore())
+    store.before = lambda operation, name: requests.append((operation, name))
+    key = delta_page.add_asset("s3://lake/t")
+    delta_page.open_table = lambda *_: store
+    delta_page.now = 0.0
+    delta_page.get(f"/tables/{key}")
+    requests.clear()
+    delta_page.get(f"/tables/{key}")
+    assert requests == []  # the values are young
+    delta_page.now = 60.0
+    assert "Version <" not in delta_page.get(f"/tables/{key}")
+    assert [operation for operation, _ in requests] == ["read_start", "read_start"]
+    commit_actions(store, add("f"))
+    delta_page.now = 120.0
+    assert ">1</a>" in delta_page.get(f"/tables/{key}")
+
+
+def test_a_table_that_cannot_be_read_says_why(delta_page, tmp_path):
+    missing = delta_page.add_asset(tmp_path / "missing")
+    assert "There is no table at this address" in delta_page.get(f"/tables/{missing}")
+    assert "There is no table at this address" in delta_page.get(f"/tables/{missing}/versions/0")
+
+
+# --- a version ---
+
+
+def test_a_version_shows_what_changed_and_texts_to_copy(delta_page, orders):
+    commit_actions(orders, metadata(schema=struct(id="long", name="string", day="date", note="string"),
+                                    partition_columns=("day",), configuration={"team": "shop"}))  # fmt: skip
+    key = delta_page.add_asset(orders.root)
+    text = words(delta_page.get(f"/tables/{key}/versions/4"))
+    assert "2 → 4" in text and "1 files added, 0 removed, 1 kept" in text and "day=2026-01-01/c.parquet" in text
+    assert f"&#34;path&#34;: &#39;{orders.root}&#39;, &#34;version_as_of&#34;: 4}}" in text
+    assert f"deltalite diff {orders.root} 3 4" in text and "DeltaRestoreOperator" in text
+    changed = words(delta_page.get(f"/tables/{key}/versions/6"))
+    assert "note added string" in changed and "team added shop" in changed
+    assert "newest" in changed and "DeltaRestoreOperator" not in changed
+    assert "first version" in delta_page.get(f"/tables/{key}/versions/0")
+
+
+@pytest.mark.parametrize(("version", "status"), [("7", 404), ("-1", 404), ("9" * 40, 404), ("x", 422)])
+def test_a_version_that_does_not_exist_is_not_found(delta_page, orders, version, status):
+    key = delta_page.add_asset(orders.root)
+    delta_page.get(f"/tables/{key}/versions/{version}", status=status)
+
+
+# --- a DAG, a run and a task ---
+
+
+@pytest.fixture
+def sales_page(delta_page, run_table):
+    """The page for a user who may read the DAG `sales`, whose task `load` committed in its first attempt."""
+    delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})
+    delta_page.key = delta_page.add_asset(run_table, writer=("sales", "load"))
+    return delta_page
+
+
+def attempt(number: int, state: str) -> Attempt:
+    start = START + timedelta(minutes=number)
+    return Attempt(try_number=number, state=state, start=start, end=start + timedelta(seconds=65))
+
+
+def result(table, *, task_id="load", version=1, **values) -> TaskResult:
+    value = {"table": str(table), "operation": "WRITE", "version": version, "committed": True, "skipped": False}
+    return TaskResult(task_id=task_id, map_index=-1, value={**value, **values})
+
+
+def test_the_attempts_of_a_task_are_told_apart(sales_page, run_table):
+    sales_page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "failed"), attempt(2, "success")]
+    sales_page.database.results_of["sales", RUN] = [result(run_table, committed=False, skipped=True)]
+    html = sales_page.get(f"/task/sales/load/{{MAP_INDEX}}/{RUN}")
+    text = words(html)
+    assert "2 success Skipped, because version 1 is this run&#39;s" in text
+    assert "1 failed Committed version 1, then failed" in text
+    assert "1 min 5 s" in text
+    assert f'href="/airflow/deltalite/tables/{sales_page.key}/versions/1"' in html
+    assert "raw version 12" in text and "Passed &#39;ids&#39; (rows on batch): measured 0" in text
+    assert "+1 500" in text and "numOutputBytes" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "values", "outcome"),
+    [
+        ("success", {"version": 9}, "Committed version 9"),
+        ("success", {"version": 9, "committed": False}, "Read version 9"),
+        ("success", {"version": None, "skipped": True, "skip_reason": "no new version"}, "Skipped: no new version"),
+        ("running", {"version": 9}, "Not finished; no commit so far"),
+        ("failed", {"version": 9}, "No commit"),
+    ],
+)
+def test_an_attempt_without_a_commit_in_the_log_shows_the_result(sales_page, run_table, state, values, outcome):
+    sales_page.database.attempts_of["sales", "manual__2", "load", -1] = [attempt(1, state)]
+    sales_page.database.results_of["sales", "manual__2"] = [result(run_table, **values)]
+    assert outcome in words(sales_page.get("/task/sales/load/-1/manual__2"))
+
+
+def test_a_task_whose_table_is_not_known_shows_its_result_only(sales_page, tmp_path):
+    sales_page.database.attempts_of["sales", RUN, "other", -1] = [attempt(1, "success")]
+    sales_page.database.results_of["sales", RUN] = [result(tmp_path / "unknown", task_id="other", version=3)]
+    text = words(sales_page.get(f"/task/sales/other/-1/{RUN}"))
+    assert "WRITE, version 3" in text and "add its asset to the outlets" in text
+
+
+def test_a_task_without_a_table_says_so(sales_page):
+    sales_page.database.attempts_of["sales", RUN, "mail", -1] = [attempt(1, "success")]
+    assert "This task wrote no Delta table" in sales_page.get(f"/task/sales/mail/-1/{RUN}")
+    assert "No attempt yet" in sales_page.get(f"/task/sales/mail/-1/{RUN}x")
+
+
+def test_the_tab_of_a_run_lists_the_results_of_its_tasks(sales_page, run_table):
+    run_id = "scheduled__2026-03-01T00:00:00+00:00"
+    audits = [{"name": "a", "passed": False}, {"name": "b", "passed": True}]
+    sales_page.database.results_of["sales", run_id] = [
+        result(run_table, audits=audits),
+        TaskResult(task_id="mail", map_index=-1, value={"sent": 3}),
+    ]
+    html = sales_page.get(f"/dag-run/sales/{run_id}")
+    assert "Committed version 1" in html and "1 of 2 did not pass" in html and "mail" not in html
+    assert "/airflow/deltalite/task/sales/load/-1/scheduled__2026-03-01T00%3A00%3A00%2B00%3A00" in html
+    assert "No result yet" in sales_page.get("/dag-run/sales/other")
+
+
+def test_the_tab_of_a_dag_lists_its_tables(sales_page, tmp_path):
+    sales_page.add_asset(tmp_path / "other", asset_id=2, writer=("stock", "load"))
+    html = sales_page.get("/dag/sales")
+    assert ">lake/sales</a>" in html and "other" not in html

@@ -1,0 +1,89 @@
+"""Reads in the background: shared, bounded, and independent of each other; and the cache with a limit on its size."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from airflow_provider_deltalite.page.cache import BoundedCache
+from airflow_provider_deltalite.page.read_pool import ReadPool, wait_for_reads
+
+
+def wait(*reads, seconds=20.0):
+    asyncio.run(wait_for_reads(reads, seconds))
+
+
+def test_requests_for_one_result_share_a_read():
+    released, calls = threading.Event(), []
+
+    def run():
+        calls.append(1)
+        released.wait(20)
+        return "value"
+
+    pool = ReadPool()
+    first, second = (pool.read("s3://b", "key", run) for _ in range(2))
+    assert first is second
+    released.set()
+    wait(first)
+    assert (first.value, len(calls)) == ("value", 1)
+    third = pool.read("s3://b", "key", run)
+    wait(third)
+    assert third is not first and len(calls) == 2
+
+
+def test_an_error_of_a_read_is_a_value_without_secrets():
+    def fail():
+        raise OSError("password='planted-secret'")
+
+    read = ReadPool().read("s3://b", "key", fail)
+    wait(read)
+    assert read.error is not None and read.error.kind == "OSError" and "planted" not in read.error.message
+
+
+def test_a_wait_ends_while_the_read_goes_on():
+    released = threading.Event()
+    read = ReadPool().read("s3://b", "key", lambda: released.wait(20))
+    wait(read, seconds=0.01)
+    assert not read.is_done
+    released.set()
+    wait(read)
+    assert read.is_done
+
+
+def test_a_storage_has_few_threads_and_a_bounded_queue():
+    released = threading.Event()
+    pool = ReadPool(threads_per_storage=2, max_waiting=3)
+    started = threading.Barrier(3)
+
+    def hang():
+        started.wait(20)
+        return released.wait(20)
+
+    running = [pool.read("s3://hangs", number, hang) for number in range(2)]
+    started.wait(20)
+    waiting = [pool.read("s3://hangs", f"w{number}", lambda: 1) for number in range(3)]
+    refused = pool.read("s3://hangs", "one more", lambda: 1)
+    other = pool.read("s3://other", "key", lambda: 1)
+    wait(other)
+    assert other.value == 1
+    assert refused.error is not None and refused.error.kind == "Overloaded"
+    assert all(read.started_at is None for read in waiting)
+    released.set()
+    wait(*running, *waiting)
+    assert [read.value for read in waiting] == [1, 1, 1]
+
+
+def test_the_cache_drops_the_values_that_were_not_used_for_the_longest_time():
+    cache = BoundedCache(1_000)
+    for name in "abc":
+        cache.put(name, name * 300)
+    cache.get("a")
+    cache.put("d", "d" * 300)
+    assert [name for name in "abcd" if cache.get(name)] == ["a", "c", "d"]
+    assert cache.size_bytes <= 1_000
+    cache.put("huge", "x" * 2_000)
+    assert cache.get("huge") is None
+    cache.put("a", "short")
+    assert cache.get("a").value == "short"
+    assert cache.size_bytes == sum(cache.get(name).size_bytes for name in "acd")

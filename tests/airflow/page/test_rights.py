@@ -1,0 +1,110 @@
+"""The rights of users: every page needs a login, and a user sees the tables of the readable assets and DAGs only."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.routing import APIRoute
+
+from airflow_provider_deltalite.page.database import TaskResult
+from deltalite.storage.local import LocalLogStore
+from tests.airflow.page.conftest import Rights
+from tests.unit.builders import create
+
+
+@pytest.fixture
+def two_tables(delta_page, tmp_path):
+    """The keys of a table of the DAG `sales`, and of a table that only the settings name."""
+    for name in ("sales", "root"):
+        create(LocalLogStore(str(tmp_path / "lake" / name)))
+    delta_page.settings = {"roots": (str(tmp_path / "lake" / "root"),)}
+    sales = delta_page.add_asset(tmp_path / "lake" / "sales", writer=("sales", "load"), consumers=("report",))
+    root = delta_page.key_of(tmp_path / "lake" / "root")
+    return {"sales": sales, "root": root}
+
+
+def test_every_route_needs_a_login(delta_page):
+    assert delta_page.client
+    routes = [route for route in delta_page.app.routes if isinstance(route, APIRoute)]
+    assert len(routes) == 7
+    for route in routes:
+        path = re.sub(r"\{[^}]+\}", "0", route.path)
+        assert "You are not logged in" in delta_page.get(path, user=None, status=401)
+        assert route.methods == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("rights", "visible"),
+    [
+        (Rights(assets=True), {"sales", "root"}),
+        (Rights(assets=False), set()),
+        (Rights(assets=False, dag_ids={"sales"}), {"sales"}),
+        (Rights(assets=False, dag_ids={"report"}), {"sales"}),
+        (Rights(assets=False, dag_ids={"other"}), set()),
+    ],
+)
+def test_a_user_sees_the_tables_of_readable_assets_and_dags(delta_page, two_tables, rights, visible):
+    delta_page.users["ann"] = rights
+    html = delta_page.get("/lake")
+    assert {name for name in two_tables if f">lake/{name}</a>" in html} == visible
+    for name, key in two_tables.items():
+        for path in (f"/tables/{key}", f"/tables/{key}/versions/0"):
+            delta_page.get(path, status=200 if name in visible else 404)
+
+
+def test_the_right_to_one_asset_opens_its_table(delta_page, two_tables):
+    delta_page.users["ann"] = Rights(assets=False, asset_ids={1})
+    delta_page.get(f"/tables/{two_tables['sales']}")
+    delta_page.get(f"/tables/{two_tables['root']}", status=404)
+
+
+def test_a_table_that_a_user_may_not_see_looks_like_an_unknown_one(delta_page, two_tables):
+    delta_page.users["ann"] = Rights(assets=False)
+    forbidden, unknown = (delta_page.get(f"/tables/{key}", status=404) for key in (two_tables["sales"], "0" * 20))
+    assert forbidden == unknown
+
+
+@pytest.mark.parametrize("path", ["/dag/sales", "/dag-run/sales/r", "/task/sales/load/-1/r"])
+def test_the_tabs_of_a_dag_need_the_right_to_read_it(delta_page, two_tables, path):
+    delta_page.users["ann"] = Rights(assets=True, dag_ids={"report"})
+    delta_page.get(path, status=403)
+    delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})
+    delta_page.get(path)
+
+
+def test_no_address_of_a_request_or_of_an_xcom_is_opened(delta_page, tmp_path):
+    delta_page.users["ann"] = Rights(assets=True, dag_ids={"sales"})
+    create(LocalLogStore(str(tmp_path / "secret")))
+    opened = []
+    delta_page.open_table = lambda address, _: opened.append(address)
+    value = {"table": str(tmp_path / "secret"), "operation": "WRITE", "version": 0}
+    delta_page.database.results_of["sales", "r"] = [TaskResult(task_id="load", map_index=-1, value=value)]
+    for path in (f"/lake?q={tmp_path}/secret", "/task/sales/load/-1/r", "/dag-run/sales/r"):
+        delta_page.get(path)
+    delta_page.get(f"/tables/{delta_page.key_of(tmp_path / 'secret')}", status=404)
+    delta_page.get(f"/tables/{str(tmp_path / 'secret').replace('/', '%2F')}", status=404)
+    assert opened == []
+
+
+def test_the_connection_of_a_table_opens_it(delta_page):
+    opened = []
+
+    def open_table(address, conn_id):
+        opened.append((address, conn_id))
+        raise PermissionError("no")
+
+    delta_page.open_table = open_table
+    delta_page.settings = {"storage_conn_ids": {"s3://lake": "lake", "s3://lake/b": "lake_b"}}
+    delta_page.add_asset("s3://lake/a", asset_id=1)
+    delta_page.add_asset("s3a://lake/b/t", asset_id=2)
+    delta_page.add_asset("s3://lake/c", asset_id=3, conn_id="of_asset")
+    delta_page.add_asset("s3://lake/d", asset_id=4, conn_id="of_asset", watched_table="s3://lake/d",
+                         watched_conn_id="of_watcher")  # fmt: skip
+    delta_page.get("/lake")
+    assert sorted(opened) == [
+        ("s3://lake/a", "lake"),
+        ("s3://lake/b/t", "lake_b"),
+        ("s3://lake/c", "of_asset"),
+        ("s3://lake/d", "of_watcher"),
+    ]

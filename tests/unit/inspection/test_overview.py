@@ -1,0 +1,180 @@
+"""The overview of a table, its commits, and the changes of a version: bounded values for a page."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite.errors import VersionNotFoundError
+from deltalite.inspection.commit_entries import commit_entries
+from deltalite.inspection.overview import MAX_COLUMNS, read_overview
+from deltalite.inspection.shown_texts import shown_text
+from deltalite.inspection.table_rows import Outcome
+from deltalite.inspection.version_changes import MAX_PATHS, read_version_changes
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.requests import DEFAULT_THRESHOLDS
+from deltalite.snapshot import Snapshot
+from tests.support.valid_table import create_valid_table
+from tests.unit.builders import NOON_MS, add, append_files, commit_actions, create, metadata, new_store, put_raw, struct
+
+
+def overview_of(store, **options):
+    return read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS, **options)
+
+
+def entry_of(**info):
+    """The entry of a commit with this provenance."""
+    store = create(new_store())
+    put_raw(store, 1, [{"commitInfo": {"timestamp": 1, **info}}])
+    [entry] = commit_entries(store, Snapshot.load(store), up_to_version=1, limit=1)
+    return entry
+
+
+# --- the overview ---
+
+
+def test_an_overview_has_the_facts_of_the_newest_version(tmp_path):
+    overview = overview_of(create_valid_table(tmp_path / "t"))
+    assert (overview.version, overview.live_rows, overview.health.files) == (5, 4, 2)
+    assert overview.partition_columns == ("day",)
+    assert [(row.name, row.partition_index) for row in overview.columns] == [("id", None), ("name", None), ("day", 1)]
+    assert overview.features == ("changeDataFeed", "deletionVectors")
+    assert overview.steps[0].outcome is Outcome.DUE
+    assert overview.last_commit is not None and overview.last_commit.version == 5
+
+
+def test_a_later_read_without_a_new_commit_returns_the_earlier_overview_after_two_requests():
+    store = append_files(create(new_store()), 3)
+    first = overview_of(store)
+    requests = []
+    store.before = lambda operation, name: requests.append(operation)
+    assert overview_of(store, earlier=first) is first
+    assert requests == ["read_start", "read_start"]
+    append_files(store, 1)
+    assert overview_of(store, earlier=first).version == 4
+
+
+def test_a_recreated_table_gets_a_new_overview():
+    store = append_files(create(new_store()), 3)
+    first = overview_of(store)
+    store.files.clear()
+    create(store, id="other")
+    second = overview_of(store, earlier=first)
+    assert (second.version, second.table_id) == (0, "other")
+
+
+def test_texts_and_columns_of_an_overview_are_bounded():
+    fields = tuple(StructField(f"c{number}", PrimitiveType("long")) for number in range(MAX_COLUMNS + 1))
+    store = create(new_store(), schema=StructType(fields), description="d" * 5_000,
+                   configuration={"user.password": "planted", "k": "v" * 5_000})  # fmt: skip
+    overview = overview_of(store)
+    assert (len(overview.columns), overview.column_count) == (MAX_COLUMNS, MAX_COLUMNS + 1)
+    assert len(overview.description) == 1_001
+    assert overview.properties["user.password"] == "***"
+    assert len(overview.properties["k"]) == 301
+
+
+# --- commits ---
+
+
+@pytest.mark.parametrize(
+    ("operation", "metrics", "counts"),
+    [
+        ("WRITE", {"numOutputRows": "5"}, (5, None, None)),
+        ("DELETE", {"numDeletedRows": "2", "numCopiedRows": "9", "numOutputRows": "9"}, (None, 2, None)),
+        ("UPDATE", {"numUpdatedRows": "3", "numCopiedRows": "9"}, (None, None, 3)),
+        (
+            "MERGE",
+            {
+                "numTargetRowsInserted": "1",
+                "numTargetRowsUpdated": "2",
+                "numTargetRowsDeleted": "3",
+                "numOutputRows": "7",
+            },
+            (1, 3, 2),
+        ),
+        ("MERGE", {"numOutputRows": "7"}, (None, None, None)),
+        ("OPTIMIZE", {"numOutputRows": "7"}, (None, None, None)),
+        ("WRITE", {"numOutputRows": "many"}, (None, None, None)),
+        ("WRITE", {"numOutputRows": "9" * 30}, (None, None, None)),
+        ("WRITE", "not a mapping", (None, None, None)),
+    ],
+)
+def test_the_rows_of_a_commit_come_from_its_metrics(operation, metrics, counts):
+    entry = entry_of(operation=operation, operationMetrics=metrics)
+    assert (entry.rows_added, entry.rows_removed, entry.rows_updated) == counts
+
+
+def test_a_commit_names_its_task_its_sources_and_its_audits():
+    audit = {"name": "ids", "kind": "rows", "on": "batch", "level": "error", "passed": False, "measured": 3}
+    entry = entry_of(
+        operation="WRITE",
+        userMetadata=json.dumps({"dag_id": "d", "task_id": "t", "run_id": "r", "try_number": 2, "generation": 1}),
+        operationParameters={
+            "mode": "Append",
+            "sourceVersions": '{"raw": 4}',
+            "audits": json.dumps([{**audit, "threshold": "max_rows=0"}]),
+        },
+    )
+    assert entry.run is not None and (entry.run.dag_id, entry.run.try_number) == ("d", 2)
+    assert (entry.generation, entry.user_metadata) == (1, "")
+    assert entry.source_versions == {"raw": 4}
+    assert [(a.name, a.passed) for a in entry.audits] == [("ids", False)]
+    assert entry.parameters == (("mode", "Append"),)
+
+
+def test_a_claimed_task_with_an_impossible_id_is_another_writer():
+    entry = entry_of(userMetadata=json.dumps({"dag_id": "d" * 251, "task_id": "t"}))
+    assert entry.run is None
+
+
+# --- the changes of a version ---
+
+
+def test_the_changes_of_a_version_are_those_from_the_version_before():
+    store = create(new_store(), add("a", size_bytes=5), configuration={"old": "1"})
+    commit_actions(
+        store, metadata({"new": "2"}, struct(id="long", day="string", note="string")), add("b", size_bytes=7)
+    )
+    changes = read_version_changes(store, 1)
+    assert (changes.before, changes.files_added, changes.files_removed, changes.files_kept) == (0, 1, 0, 1)
+    assert (changes.bytes_added, changes.total_files, changes.total_bytes) == (7, 2, 12)
+    assert changes.added_paths == ("b",)
+    assert [(change.subject, change.kind) for change in changes.schema] == [("note", "added")]
+    assert [(change.subject, change.kind) for change in changes.properties] == [("new", "added"), ("old", "removed")]
+
+
+def test_the_first_version_has_nothing_to_compare_with():
+    changes = read_version_changes(create(new_store(), add("a")), 0)
+    assert (changes.before, changes.rows_before, changes.total_files) == (None, None, 1)
+
+
+def test_the_paths_of_a_version_are_bounded():
+    store = create(new_store())
+    commit_actions(store, *(add(f"f{number}") for number in range(MAX_PATHS + 1)))
+    changes = read_version_changes(store, 1)
+    assert (changes.files_added, len(changes.added_paths)) == (MAX_PATHS + 1, MAX_PATHS)
+
+
+def test_a_version_that_does_not_exist_is_refused():
+    with pytest.raises(VersionNotFoundError):
+        read_version_changes(create(new_store()), 7)
+
+
+# --- texts ---
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "text"),
+    [
+        (None, "", ""),
+        ("a\nb\x1b[1m\u202e", "", "a b\\x1b[1m\\u202e"),
+        ({"a": [1]}, "", '{"a": [1]}'),
+        ("planted", "fs.s3a.secret.key", "***"),
+        ("x password='planted' y", "", "x password=*** y"),
+        ("x" * 299 + " token=planted", "", "x" * 299 + " …"),
+    ],
+)
+def test_a_shown_text_is_one_bounded_line_without_secrets(value, name, text):
+    assert shown_text(value, name=name) == text
