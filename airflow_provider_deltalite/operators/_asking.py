@@ -123,7 +123,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
     decided_by = answer.user or "The default after the timeout"
     if not answer.is_approval:
         raise AuditFailedError(
-            f"{decided_by} rejected rows of {operator.table}: {texts}. Nothing was committed. {question.effect}",
+            f"{decided_by} rejected rows of {operator.table}: {texts}. {question.effect}",
             remedy=f"Correct the rows or the audits. {_AGAIN}",
         )
     if answer.code == question.code or (answer.code is None and answer.is_first):

@@ -19,7 +19,8 @@ from airflow_provider_deltalite.output import (
     spark_threshold,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.markers import error_marker, result_marker, started_marker
+from deltalite.markers import error_marker, question_markers, result_marker, started_marker
+from deltalite.requests import AskedAudit, AuditQuestion
 from deltalite.results import JobError, JobStarted, OperationResult
 
 SPARK_LINE = "26/11/22 05:05:23 INFO SparkContext: Running Spark version 4.3.0"
@@ -50,6 +51,19 @@ def test_markers_are_parsed_and_not_logged():
     output, logged_lines = log_output(SPARK_LINE, "", result_marker(RESULT))
     assert output.result == RESULT
     assert logged_lines == [BEGIN_OF_GROUP, SPARK_LINE, END_OF_GROUP]
+
+
+def test_a_question_is_kept_without_secrets_and_not_logged():
+    asked_audit = AskedAudit(name="a", check="c", text="measured 3")
+    question = AuditQuestion(audits=(asked_audit,), measured_at_ms=1, samples={"a": ('{"x": "planted"}',)})
+    logged_lines: list[str] = []
+    output = JobOutput(logged_lines.append, hidden=["planted"])
+    assert output.question is None
+    lines = [f"{line}\n" for line in question_markers(question)]
+    assert [*output.to_log(iter(lines)), *logged_lines] == []
+    assert output.question is not None
+    assert output.question.samples == {"a": ('{"x": "***"}',)}
+    assert output.question.code == question.code
 
 
 def test_spark_lines_are_grouped_between_lines_of_the_job():
