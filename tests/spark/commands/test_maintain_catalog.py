@@ -85,6 +85,7 @@ def test_an_unknown_schema_and_a_schema_without_delta_tables_are_errors(spark, s
         job(spark, schema)
 
 
+@pytest.mark.campaign
 def test_the_tables_of_a_hive_metastore_are_found(tmp_path):
     add_files(tmp_path / "lake" / "orders")
     conf = {
