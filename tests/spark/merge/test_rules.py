@@ -21,6 +21,7 @@ from deltalite.requests import Source
 from tests.support.column_rules import high_water_marks, table_with_column_rules
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED
+from tests.support.selection import sampled
 from tests.support.tables import actions_of, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -85,29 +86,45 @@ def test_values_are_cast_without_loss(spark, tmp_path, place):
         assert {column: row[column] for column in new_values} == expected_values
 
 
-@pytest.mark.slow
-def test_a_merge_with_a_value_that_a_cast_would_change_is_rejected(spark, tmp_path):
-    table = tmp_path / "t"
+LOSSY_VALUES = [
+    # Each case: a column, the SQL of a value that a cast to the type of the column would change, and the clause.
+    ("n", "3000000000L", "update"), ("n", "1.5BD", "insert"), ("n", "CAST(2.5 AS DOUBLE)", "update"),
+    ("d", "1.255BD", "update"), ("d", "100000000.00BD", "insert"), ("d", "CAST(0.1 AS DOUBLE) + 0.2D", "update"),
+    ("day", "TIMESTAMP'2026-02-03 00:00:01'", "update"),
+    ("x", "9007199254740993L", "update"),
+]  # fmt: skip
+SAMPLED_LOSSY_VALUES = ("3000000000L", "100000000.00BD", "TIMESTAMP'2026-02-03 00:00:01'")
+INCOMPATIBLE_VALUES = {"day": "7", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
+
+
+@pytest.fixture(scope="module")
+def table_of_simple_types(spark, tmp_path_factory):
+    """A table with a column for each type in `ROW_QUERY`, and one row. The merges into it are rejected."""
+    table = tmp_path_factory.mktemp("types") / "t"
     write_rows(spark, table, ROW_QUERY)
-    lossy_values = {
-        "n": ["3000000000L", "1.5BD", "CAST(2.5 AS DOUBLE)"],
-        "d": ["1.255BD", "100000000.00BD", "CAST(0.1 AS DOUBLE) + 0.2D"],
-        "day": ["TIMESTAMP'2026-02-03 00:00:01'"],
-        "x": ["9007199254740993L"],
-    }
-    for column, sql_values in lossy_values.items():
-        for number, value in enumerate(sql_values):
-            query = f"SELECT 1L AS id, {value} AS v"
-            texts = (f"'{column}' is", "3000000000" if value.startswith("3") else "without loss")
-            updates = {"matched": [{"update": {column: "source.v"}}]}
-            inserts = {"on": "false", "inserts": [{"insert": {"id": "id", column: "v"}}]}
-            assert_rejected(spark, table, SourceError, *texts, query=query, **(inserts if number % 2 else updates))
-    incompatible_values = {"day": "7", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
-    for column, value in incompatible_values.items():
-        assert_rejected(
-            spark, table, SchemaMismatchError, f"'{column}' is", "CAST", query=f"SELECT 1L AS id, {value} AS v",
-            matched=[{"update": {column: "source.v"}}],
-        )  # fmt: skip
+    return table
+
+
+@pytest.mark.slow
+@pytest.mark.sample(*SAMPLED_LOSSY_VALUES)
+@pytest.mark.parametrize(("column", "value", "clause"), LOSSY_VALUES)
+def test_a_merge_with_a_value_that_a_cast_would_change_is_rejected(spark, table_of_simple_types, column, value, clause):
+    texts = (f"'{column}' is", "3000000000" if value.startswith("3") else "without loss")
+    updates = {"matched": [{"update": {column: "source.v"}}]}
+    inserts = {"on": "false", "inserts": [{"insert": {"id": "id", column: "v"}}]}
+    clauses = updates if clause == "update" else inserts
+    assert_rejected(
+        spark, table_of_simple_types, SourceError, *texts, query=f"SELECT 1L AS id, {value} AS v", **clauses
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", sampled(list(INCOMPATIBLE_VALUES), {"day"}))
+def test_a_merge_with_a_value_of_an_incompatible_type_is_rejected(spark, table_of_simple_types, column):
+    query = f"SELECT 1L AS id, {INCOMPATIBLE_VALUES[column]} AS v"
+    updates = [{"update": {column: "source.v"}}]
+    texts = (f"'{column}' is", "CAST")
+    assert_rejected(spark, table_of_simple_types, SchemaMismatchError, *texts, query=query, matched=updates)
 
 
 INVALID_MERGES = [
@@ -173,15 +190,22 @@ INVALID_MERGES = [
 ]
 
 
+SAMPLED_INVALID_MERGES = (0, 4, 11, 12, 16, 20, 22, 26)
+"""The positions of a case for each clause and for each error."""
+
+
 @pytest.mark.slow
-def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
-    table = tmp_path / "t"
-    write_rows(spark, table, ROW_QUERY)
-    for overrides, error, *texts in INVALID_MERGES:
-        merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
-        if not {"matched", "inserts", "by_source"} & merge.keys():
-            merge["matched"] = [{"delete": True}]
-        assert_rejected(spark, table, error, *texts, **merge)
+@pytest.mark.parametrize("case", sampled(range(len(INVALID_MERGES)), SAMPLED_INVALID_MERGES))
+def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, table_of_simple_types, case):
+    overrides, error, *texts = INVALID_MERGES[case]
+    merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
+    if not {"matched", "inserts", "by_source"} & merge.keys():
+        merge["matched"] = [{"delete": True}]
+    assert_rejected(spark, table_of_simple_types, error, *texts, **merge)
+
+
+@pytest.mark.slow
+def test_a_merge_into_no_table_and_a_delete_from_an_append_only_table_are_rejected(spark, tmp_path):
     empty_folder = tmp_path / "nothing"
     empty_folder.mkdir()
     assert_rejected(spark, empty_folder, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
@@ -226,29 +250,64 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
     assert sorted_rows(row[1:] for row in feed(table, result.version) if row[0] != "update_preimage") == rows(table)
     assert high_water_marks(table, 2)["n"] == 70
     assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
-    rejected_merges = [
-        ({"matched": [{"update": {"id": "NULL"}}]}, ConstraintViolationError, "'id' is NOT NULL", '"id":null'),
-        ({"matched": [{"update": {"x": "100"}}]}, ConstraintViolationError, "x < 100", '"x":100'),
-        ({"matched": [{"update": {"x": "-1"}}]}, ConstraintViolationError, "positive", '"x":-1'),
-        ({"by_source": [{"update": {"kind": "'none'"}}]}, ConstraintViolationError, "positive", '"x":-2'),
-        (
-            {"matched": [{"update": {"day": "DATE'2020-01-01'"}}]},
-            ConstraintViolationError,
-            "'day' is generated",
-            "2020",
-        ),
-        ({"matched": [{"update": {"n": "1"}}]}, InvalidRequestError, "'n'", "identity"),
-        ({"on": "false", "inserts": [{"insert": {"id": "9", "n": "1"}}]}, SchemaMismatchError, "GENERATED ALWAYS"),
-        ({"on": "false", "inserts": [{"insert": {"x": "1"}}]}, ConstraintViolationError, "'id' is NOT NULL"),
-        ({"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]}, ConstraintViolationError, "positive"),
-    ]
-    for merge, error, *texts in rejected_merges:
-        assert_rejected(
-            spark, table, error, *texts, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge
-        )
     remaining_rows = [row for row in rows(table) if row[1] != 1]
     merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
     assert rows(table) == remaining_rows and "metaData" not in actions_of(table, 3)
+
+
+MERGES_AGAINST_RULES = {
+    "a null": ({"matched": [{"update": {"id": "NULL"}}]}, ConstraintViolationError, "'id' is NOT NULL", '"id":null'),
+    "an invariant": ({"matched": [{"update": {"x": "100"}}]}, ConstraintViolationError, "x < 100", '"x":100'),
+    "a constraint": ({"matched": [{"update": {"x": "-1"}}]}, ConstraintViolationError, "positive", '"x":-1'),
+    "a constraint, by source": (
+        {"by_source": [{"update": {"kind": "'none'"}}]},
+        ConstraintViolationError,
+        "positive",
+        '"x":-2',
+    ),
+    "a generated column": (
+        {"matched": [{"update": {"day": "DATE'2020-01-01'"}}]},
+        ConstraintViolationError,
+        "'day' is generated",
+        "2020",
+    ),
+    "an identity column": ({"matched": [{"update": {"n": "1"}}]}, InvalidRequestError, "'n'", "identity"),
+    "an inserted identity": (
+        {"on": "false", "inserts": [{"insert": {"id": "9", "n": "1"}}]},
+        SchemaMismatchError,
+        "GENERATED ALWAYS",
+    ),
+    "an inserted null": (
+        {"on": "false", "inserts": [{"insert": {"x": "1"}}]},
+        ConstraintViolationError,
+        "'id' is NOT NULL",
+    ),
+    "an inserted constraint": (
+        {"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]},
+        ConstraintViolationError,
+        "positive",
+    ),
+}
+"""Merges that break a rule of `table_with_column_rules`: the arguments, the error, and texts of its message."""
+SAMPLED_MERGES_AGAINST_RULES = ("a constraint, by source", "a generated column", "an inserted identity")
+
+
+@pytest.fixture(scope="module")
+def table_with_rules(spark, tmp_path_factory):
+    """A table with rules and two rows. The merges into it are rejected."""
+    table = table_with_column_rules(tmp_path_factory.mktemp("rules") / "t")
+    source = "SELECT * FROM VALUES (1L, 7, TIMESTAMP'2026-01-02 11:00:00'), (2L, 2, NULL) AS rows(id, x, at)"
+    merge_into(spark, table, source, ON, **UPSERT)
+    merge_into(spark, table, "SELECT 2L AS id", ON, matched=[{"update": {"x": "-2", "kind": "'debt'"}}])
+    return table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", sampled(list(MERGES_AGAINST_RULES), SAMPLED_MERGES_AGAINST_RULES))
+def test_a_merge_that_breaks_a_rule_of_a_column_is_rejected(spark, table_with_rules, case):
+    merge, error, *texts = MERGES_AGAINST_RULES[case]
+    query = "SELECT 1L AS id, 1 AS x, TIMESTAMP'2026-01-01 10:00:00' AS at"
+    assert_rejected(spark, table_with_rules, error, *texts, query=query, **merge)
 
 
 NESTED_OLD = """SELECT 1L AS id, named_struct('a', 1, 'in', named_struct('p', 'p1')) AS s,
@@ -285,6 +344,7 @@ def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark
     assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in actions_of(table, second_result.version)
 
 
+@pytest.mark.campaign
 def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
@@ -308,6 +368,7 @@ def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, t
     assert empty_merge.committed and DeltaTable(str(table)).schema.names == ["id", "a", "b", "c", "e"]
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_inserts_without_the_partition_column_log_a_warning(spark, tmp_path, caplog):
     def warnings():
