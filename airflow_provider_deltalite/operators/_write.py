@@ -20,7 +20,8 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
 
     Each commit contains the run identity. A retry therefore finds the commit of an earlier attempt, returns it, and
     writes nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
-    txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
+    txn_version, timestamp, metrics}``, and ``quarantine`` (``{table, version, rows}``) if it has one. The event of each
+    outlet ``Asset`` contains the same values.
 
     You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
     ``application`` names the job's script if Spark has its own copy, such as ``local:///...`` in a container image.

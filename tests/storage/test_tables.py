@@ -17,7 +17,7 @@ from deltalite import DeltaTable
 from deltalite.commands.checkpoint import checkpoint
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.requests import CheckpointRequest
+from deltalite.requests import Audit, CheckpointRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
@@ -187,6 +187,19 @@ def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3
 def columns_from_folders(frame):
     """Return the names of the columns that Spark derives from the names of folders."""
     return [name for name in frame.columns if name.startswith("folder")]
+
+
+def test_only_the_files_with_good_rows_stay_where_spark_writes_them_in_place(spark, s3a):
+    table, quarantine = f"{s3a}/{uuid.uuid4()}/t", f"{s3a}/{uuid.uuid4()}/bad"
+    audits = (Audit(name="ids", rows="id IS NULL", level="quarantine"),)
+    query = values("id, day", "1, 'a b/ü%'", "2, null", "null, 'a b/ü%'")
+    options = {"audits": audits, "quarantine": quarantine, "partition_by": ("day",)}
+    result = write_rows(spark, table, query, run="r", **options)
+    assert (rows(spark, table), result.quarantine.rows) == ([(1, "a b/ü%"), (2, None)], 1)
+    assert [row[3] for row in rows(spark, quarantine)] == ['{"id":null,"day":"a b/ü%"}']
+    assert data_file_names(spark, table) == {unquote(add["path"]) for add in add_actions(spark, table, 0)}
+    assert all("/rejected=no/day=" in name for name in data_file_names(spark, table))
+    assert write_rows(spark, table, query, run="r", **options).skipped
 
 
 def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch):
