@@ -123,7 +123,7 @@ def _json_number(value: Number | None) -> bool | int | float | str | None:
 
 
 def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
-    """Return the audits that refuse a commit: those of level `fail` that did not pass.
+    """Return the audits that refuse a commit: those of the levels `fail` and `quarantine` that did not pass.
 
     An audit of level `ask` whose SQL cannot be computed has no value that a person could accept, so it counts too.
     """
@@ -131,7 +131,10 @@ def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
         result
         for result in results
         if not result.passed
-        and (result.level == AuditLevel.FAIL or (result.level == AuditLevel.ASK and result.error is not None))
+        and (
+            result.level in (AuditLevel.FAIL, AuditLevel.QUARANTINE)
+            or (result.level == AuditLevel.ASK and result.error is not None)
+        )
     ]
 
 

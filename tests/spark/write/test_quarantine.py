@@ -158,7 +158,10 @@ def test_too_many_rejected_rows_fail_the_write_before_anything_is_written(spark,
     with pytest.raises(AuditFailedError) as failure:
         write_rows(spark, table, query, run="r", **options(quarantine, CUSTOMERS))
     assert "'customers' (rows on new_rows): measured 2 of 3 rows, allowed max_share=0.5" in str(failure.value)
-    assert '{"id":1,"customer":null}; {"id":2,"customer":null}' in str(failure.value)
+    assert """Samples of 'customers': {"customer": null, "id": 1}, {"customer": null, "id": 2}.""" in str(failure.value)
+    with pytest.raises(AuditFailedError) as failure:
+        write_rows(spark, table, query, run="r", **options(quarantine, {**CUSTOMERS, "samples": 0}))
+    assert "Samples" not in str(failure.value)
     failing = Audit(name="ids", rows="id = 3")
     rejecting = options(quarantine, {**CUSTOMERS, "max_rows": 2})
     with pytest.raises(AuditFailedError, match="'ids'"):  # audits of other levels see the good rows

@@ -195,7 +195,7 @@ def run_audits(
 def raise_if_failed(
     root: str, results: Sequence[AuditResult], effect: str, samples: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise an error if an audit of level `fail` did not pass. Log each result, as a warning if it did not pass.
+    """Raise an error if an audit that refuses a commit did not pass. Log each result, as a warning if it did not pass.
 
     Args:
         root: the address of the table.

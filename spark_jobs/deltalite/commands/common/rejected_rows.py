@@ -8,34 +8,36 @@ the audits read no row. A row that breaks several audits counts for each of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from deltalite.columnar.parquet.files import read_footers
+from deltalite.commands.common.auditing import raise_if_failed
 from deltalite.commands.common.committing import now_ms
-from deltalite.errors import AuditFailedError
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, table_of
 from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
 from deltalite.requests import Audit, AuditScope
 from deltalite.results import AuditResult
+from deltalite.spark.audits.measuring import AuditedRows
+from deltalite.spark.audits.resolving import ResolvedAudit
+from deltalite.spark.audits.sampling import sample_rows
 from deltalite.spark.columns.names import unused_name
 from deltalite.spark.reader.quarantined_rows import rows_as_records
 from deltalite.spark.scan.frame import scan_rows
 from deltalite.spark.write.row_marks import broken_conditions
 from deltalite.spark.write.staging import DataFile
-from deltalite.txn.audits import Measurement, audit_result
+from deltalite.txn.audits import Measurement, audit_result, failed_audits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltalite.storage.log_store import LogStore
 
-_SHOWN_ROWS, _SHOWN_CHARACTERS = 3, 500
 _LISTED_TYPES = {name: ADD_TYPES[name] for name in LISTED_COLUMNS}
 
 
@@ -99,45 +101,39 @@ class RejectedRows:
         """Check that no audit rejects more rows than its limit allows.
 
         Raises:
-            AuditFailedError: an audit rejects more rows. The error shows some of them.
+            AuditFailedError: an audit rejects more rows. The error has samples of them.
         """
-        failures = [result for result in self.results().values() if not result.passed]
-        if not failures:
+        results = self.results()
+        if not failed_audits(results.values()):
             return
-        names = {failure.name for failure in failures}
-        numbers = {number for number, audit in enumerate(self.audits) if audit.name in names}
-        files = [file for file in self.files if numbers.intersection(broken_conditions(file.mark or ""))]
-        shown_rows = self._frame(spark, files).limit(_SHOWN_ROWS).collect()
-        texts = "; ".join(map(str, failures))
-        raise AuditFailedError(
-            f"Nothing was committed to {self.store.root}, and nothing was quarantined: {len(failures)} audits reject "
-            f"more rows than their limits allow: {texts}. Rejected rows: "
-            f"{'; '.join(row['record'][:_SHOWN_CHARACTERS] for row in shown_rows)}.",
-            remedy="Correct the source. If so many rows are bad, raise max_share or max_rows of the audits, then clear "
-            "the task. A retry would read the same rows.",
+        samples = sample_rows(
+            spark,
+            [ResolvedAudit(audit=audit, scope=AuditScope.NEW_ROWS) for audit in self.audits],
+            results,
+            {AuditScope.NEW_ROWS: AuditedRows(frame=lambda: self._scan(spark, {}))},
+            self.table.logical,
         )
+        effect = "Nothing was committed, and nothing was quarantined."
+        raise_if_failed(self.store.root, list(results.values()), effect, samples)
 
     def frame(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows with the columns `audit`, `reason` and `record` of a quarantine; None without rows."""
-        return self._frame(spark, self.files) if self.files else None
-
-    def _frame(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
-        broken_audits = [[self.audits[number] for number in broken_conditions(file.mark or "")] for file in files]
+        if not self.files:
+            return None
+        broken_audits = [[self.audits[number] for number in broken_conditions(f.mark or "")] for f in self.files]
         audit, reason = unused_name(self.table.logical, "audit"), unused_name(self.table.logical, "reason")
-        rows = scan_rows(
-            spark,
-            self.store.root,
-            self.table,
-            self._listed(files),
-            rows={},
-            by_file={
-                audit: pa.array([audits[0].name for audits in broken_audits], pa.string()),
-                reason: pa.array([reason_text(audits) for audits in broken_audits], pa.string()),
-            },
-        )
+        by_file = {
+            audit: pa.array([audits[0].name for audits in broken_audits], pa.string()),
+            reason: pa.array([reason_text(audits) for audits in broken_audits], pa.string()),
+        }
+        rows = self._scan(spark, by_file)
         return rows_as_records(rows, self.table.logical.names, {"audit": audit, "reason": reason})
 
-    def _listed(self, files: Sequence[DataFile]) -> pa.Table:
+    def _scan(self, spark: SparkSession, by_file: Mapping[str, pa.Array]) -> DataFrame:
+        """Return the rejected rows, with additional columns that have one value for each file."""
+        return scan_rows(spark, self.store.root, self.table, self._listed(), rows={}, by_file=by_file)
+
+    def _listed(self) -> pa.Table:
         """Return the files as the log would list them."""
         keys = self.table.partition_keys
         adds = [
@@ -148,7 +144,7 @@ class RejectedRows:
                 modification_time_ms=file.modified_ms,
                 data_change=True,
             )
-            for file in files
+            for file in self.files
         ]
         return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
 
