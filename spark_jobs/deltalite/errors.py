@@ -212,7 +212,7 @@ class OutOfOrderError(RefusedWriteError):
 
 
 class AuditFailedError(RefusedWriteError):
-    """An audit of level 'fail' did not pass. The rows break a rule that the request names."""
+    """An audit of level 'fail' did not pass, or nobody has accepted the rows that one of level 'ask' refuses."""
 
     exit_code = 59
 

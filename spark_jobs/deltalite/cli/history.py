@@ -8,7 +8,8 @@ travel uses) and `run`. `run` contains `dagId`, `taskId`, `runId`, `mapIndex` (-
 `tryNumber` of the task; it is null for a commit of another writer. A commit that loaded incremental sources has
 `flows`: one object per source with `view`, `flow`, `sourceTableId`, `afterVersion` (exclusive; null for the complete
 snapshot) and `toVersion` (inclusive). A commit whose rows were audited has `audits`: one object per audit with `name`,
-`kind`, `on`, `level`, `passed`, `measured` and `threshold`.
+`kind`, `on`, `level`, `passed`, `measured` and `threshold`, and `accepted_by` and `accepted_at` if a person has
+accepted the measured value.
 """
 
 from __future__ import annotations
