@@ -6,6 +6,7 @@ import pytest
 
 from tests.faults.crash_site import CHANGES, EVERYTHING
 from tests.faults.killing import kill_at_steps, make_old
+from tests.support.selection import sample_every
 
 RUN = "airflow/dag/task/-1/manual"
 PROPERTIES_BY_CASE = {
@@ -15,7 +16,8 @@ PROPERTIES_BY_CASE = {
 
 
 @pytest.mark.parametrize(
-    ("case", "replaces", "kinds"), list(zip(PROPERTIES_BY_CASE, (False, True), (EVERYTHING, CHANGES), strict=True))
+    ("case", "replaces", "kinds"),
+    sample_every(2, list(zip(PROPERTIES_BY_CASE, (False, True), (EVERYTHING, CHANGES), strict=True))),
 )
 def test_a_task_survives_kills_at_its_steps(site, tmp_path, case, replaces, kinds):
     """The older versions of the table are beyond the retention, so a log cleanup follows the commit."""

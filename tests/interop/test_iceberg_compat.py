@@ -52,7 +52,7 @@ def columns_of_files(table):
     ("creator", "properties"),
     [
         pytest.param("this library", V1, marks=pytest.mark.campaign, id="this library-V1"),
-        pytest.param("this library", V2, id="this library-V2"),
+        pytest.param("this library", V2, marks=pytest.mark.campaign, id="this library-V2"),
         pytest.param(
             "this library", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="this library-partition columns"
         ),

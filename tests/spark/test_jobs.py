@@ -106,6 +106,7 @@ print([conf.get(name) for name in ("spark.app.name", "spark.redaction.regex")])
 """
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("conf", "settings"),
     [

@@ -64,6 +64,7 @@ def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, ids
     assert sum(map(is_second_commit, proxied.proxy.requests)) > times
 
 
+@pytest.mark.campaign
 def test_a_put_that_conflicts_with_another_conditional_put_is_repeated(spark, proxied, table, ids_and_version):
     """S3 answers 409 if two conditional puts of a name overlap. The answer does not tell whether either has a file."""
     with proxied.proxy.faults(first_times(1, Answer(status=409, body=CONFLICT), is_second_commit)):

@@ -263,6 +263,7 @@ def test_column_mapping_and_the_change_feed_work(spark, table):
     assert sorted(tuple(row) for row in changed_rows) == [(2, "delete"), (3, "insert")]
 
 
+@pytest.mark.campaign
 def test_a_table_at_the_root_of_a_bucket_is_written_and_read(spark, s3, s3a):
     s3.client.create_bucket(Bucket="whole")
     write_rows(spark, "s3://whole", values("id, day", "1, 'x'"), partition_by=("day",))

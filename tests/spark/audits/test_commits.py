@@ -159,6 +159,7 @@ def test_new_rows_of_a_merge_are_the_updated_and_the_inserted_rows(spark, tmp_pa
     assert [(a.passed, a.measured) for a in nothing.audits] == [(True, 1)]
 
 
+@pytest.mark.campaign
 def test_new_rows_of_a_merge_have_null_for_an_empty_partition_value_as_readers_get_it(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
@@ -224,6 +225,7 @@ def test_a_reference_to_the_table_itself_sees_the_new_rows(spark, tmp_path):
         write_rows(spark, table, values("id, parent", "4, 3", "5, 6"), audits=(parent,))
 
 
+@pytest.mark.campaign
 def test_a_merge_that_creates_its_table_and_evolves_it_is_audited(spark, tmp_path):
     merge = partial(
         merge_into, spark, tmp_path / "t", on="target.id = source.id", inserts=[{"insert": "*"}], create_if_missing=True
@@ -249,6 +251,7 @@ def test_an_attempt_loads_another_table_once_for_all_audits(spark, tmp_path, mon
     assert [address.path for address in addresses] == [str(tmp_path / "other")]
 
 
+@pytest.mark.campaign
 def test_an_attempt_with_kept_rows_reads_the_newest_version_of_another_table(spark, tmp_path, monkeypatch):
     table, other = tmp_path / "t", tmp_path / "other"
     write_rows(spark, table, values("id, x", "1, 1", "2, 2"))

@@ -42,7 +42,6 @@ TEXTS = {
 }
 
 
-@pytest.mark.campaign
 def test_literal_texts_are_converted_to_the_types_of_columns(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, ROW_OF_ALL_TYPES)
@@ -94,6 +93,7 @@ def test_a_text_that_cannot_be_converted_without_loss_becomes_null(spark):
         assert [row["value"] for row in values if row["converted"] is not None] == exact, name
 
 
+@pytest.mark.campaign
 def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
     table = table_with_column_rules(tmp_path / "t")
     source = "SELECT 1L AS id, 5 AS x, TIMESTAMP'2026-01-01 10:00:00' AS at"

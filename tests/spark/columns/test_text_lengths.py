@@ -189,6 +189,7 @@ def test_a_replacement_of_a_partition_finds_files_with_unpadded_partition_values
     assert read_ids(spark, unpadded, "p = 'x'") == [8]
 
 
+@pytest.mark.campaign
 def test_a_merge_compares_padded_texts_of_the_table(spark, unpadded):
     def merge_on(on):
         query = "SELECT 'ab' AS k, 1 AS n"

@@ -105,6 +105,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.sample("update")
 @pytest.mark.parametrize("name", ["replace_where", "dynamic", "update"])
 def test_a_cleared_day_that_no_later_run_changed_is_written_again(spark, table, name):
     for day in (1, 2, 3):

@@ -130,6 +130,7 @@ def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, lan
         copy_files(spark, table, landing, max_bad_share=0.1, force=True, **options)
 
 
+@pytest.mark.campaign
 def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
     text = (
         '{"id":1,"n":{"a":1}}\n{"id":"x"}\n[{"id":2},{"id":3}]\n[{"id":4},{"id":"y"}]\n\n5\nnull\n[]\n[1]\n{"id":1\n[5,\n'
@@ -155,6 +156,7 @@ def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
     assert "'id' has the type int, and the text 'y'" in reasons[4]
 
 
+@pytest.mark.campaign
 def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark, tmp_path, landing, quarantine):
     schema = "id INT, d DATE, amount DECIMAL(5,2), items ARRAY<STRUCT<p: DECIMAL(5,2)>>"
     define_table(spark, TableRequest(table=str(tmp_path / "json"), schema=schema))
@@ -265,6 +267,7 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     ]  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
     spark, landing, table, quarantine, monkeypatch
 ):

@@ -52,7 +52,7 @@ def counted_rows(rows):
     return Counter(comparable_row(row) for row in rows)
 
 
-@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES, at_most=5))
+@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES, at_most=3))
 def test_sparks_replay_gives_the_files_and_tombstones_of_the_columnar_replay(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):
@@ -84,6 +84,7 @@ def test_the_function_files_returns_the_data_files_of_a_version_as_a_data_frame(
     assert files.count() == Snapshot.load(open_store(table), 1).files.num_rows
 
 
+@pytest.mark.campaign
 def test_a_remove_matches_its_add_if_only_one_of_the_two_paths_names_the_host(spark, tmp_path):
     store = create(LocalLogStore(str(tmp_path)), add("file:///lake/a"), add("/lake/b"), add("file://localhost/lake/c"))
     commit_actions(store, remove("file://localhost/lake/a"), remove("file://localhost/lake/b"), remove("file:/lake/c"))

@@ -165,6 +165,7 @@ def test_clustering_columns_that_do_not_exist_can_be_replaced(spark, table):
     assert clustering_columns_of(table) == (("x",),)
 
 
+@pytest.mark.campaign
 def test_an_optimize_replans_if_the_clustering_columns_change_between_two_commits(spark, table, monkeypatch):
     for start in (0, 1_000, 2_000):
         write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
@@ -184,6 +185,7 @@ def test_an_optimize_replans_if_the_clustering_columns_change_between_two_commit
     assert rows(table) == rows_before
 
 
+@pytest.mark.campaign
 def test_a_full_optimize_does_nothing_after_a_full_optimize_with_several_commits(spark, table):
     for start in (0, 1_000, 2_000):
         write_rows(spark, table, QUERY.format(start, start + 1_000, 1))

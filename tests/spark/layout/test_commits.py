@@ -107,6 +107,7 @@ def test_an_append_and_a_change_of_other_files_do_not_conflict(spark, table, riv
     assert [row[0] for row in sorted(rows(table))] == [*range(30), 100]
 
 
+@pytest.mark.sample(VECTORS)
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["files", "vectors"])
 def test_bins_with_files_that_a_winning_commit_changed_are_replanned(spark, table, rival, properties):
     append_small_files(spark, table, properties=properties)
@@ -122,6 +123,7 @@ def test_bins_with_files_that_a_winning_commit_changed_are_replanned(spark, tabl
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
+@pytest.mark.campaign
 def test_a_new_file_that_cannot_be_removed_does_not_fail_the_run(spark, table, rival, monkeypatch, caplog):
     append_small_files(spark, table)
     rival(lambda _n: delete_rows(spark, table, "id = 4"))
@@ -166,6 +168,7 @@ def test_files_that_change_in_every_attempt_are_left_to_a_later_run(spark, table
     assert [row[0] for row in sorted(rows(table))] == list(range(30))
 
 
+@pytest.mark.campaign
 def test_an_optimize_replans_after_a_change_of_the_schema(spark, table, rival):
     append_small_files(spark, table)
     rival(lambda _n: write_rows(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))

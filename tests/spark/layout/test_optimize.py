@@ -255,6 +255,7 @@ def test_a_table_with_an_unwritable_feature_is_not_changed(spark, table):
     assert DeltaTable(str(table)).version == 0
 
 
+@pytest.mark.campaign
 def test_an_optimize_of_a_mapped_append_only_table_keeps_names_and_field_ids(spark, table):
     properties = {"delta.columnMapping.mode": "name", "delta.appendOnly": "true", "delta.randomizeFilePrefixes": "true"}
     query = "SELECT id, 0 AS part, struct(id AS `a.b`) AS s FROM range(0, 4, 1, 4)"

@@ -120,6 +120,7 @@ def test_equal_values_are_split_into_files_of_the_target_size(spark, table):
     assert len(counts) == 4 and max(counts) < 2 * min(counts)
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_files(spark, table):
     query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
@@ -140,6 +141,7 @@ def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_fi
     assert_all_readers_agree(spark, table, rows_before)
 
 
+@pytest.mark.campaign
 def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monkeypatch):
     from deltalite.spark.layout import z_order
 

@@ -155,7 +155,7 @@ CONDITIONS: list[tuple[str, str, list[int | None]]] = [
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("on", "keys", "matched_keys"), sample_every(3, CONDITIONS))
+@pytest.mark.parametrize(("on", "keys", "matched_keys"), sample_every(5, CONDITIONS))
 def test_a_merge_matches_the_rows_for_which_its_on_condition_is_true(spark, tmp_path, on, keys, matched_keys):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))

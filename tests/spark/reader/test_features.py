@@ -169,6 +169,7 @@ def arrow_type(name):
     )
 
 
+@pytest.mark.sample(True)
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp_path, relation_kind, dictionary):
     """For each pair of types, the table has a column, a struct, an array and a map; one file has the old type."""

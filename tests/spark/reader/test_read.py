@@ -159,6 +159,7 @@ def test_a_float_literal_matches_the_32_bit_values_and_bounds_of_a_column(spark,
     assert sorted(round(row.s.f) for row in delta.read(spark, str(table)).collect()) == [5, 9]
 
 
+@pytest.mark.sample("DAY")
 @pytest.mark.parametrize("logged_name", ["Day", "day", "DAY"])
 def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(
     spark, tmp_path, relation_kind, logged_name
@@ -245,6 +246,7 @@ def changes_in(frame):
     return sorted_rows(frame.select("_commit_version", "_change_type", "id").collect())
 
 
+@pytest.mark.sample("native")
 def test_the_function_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed_table, relation_kind):
     frame = delta.changes(spark, str(feed_table), 0)
     assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
 # These pairs cover tables with and without a feed, vectors and partitions. The campaign runs every pair.
-SAMPLE = {("feed", ()), ("vectors and feed", ("day",))}
+SAMPLE = {("vectors and feed", ("day",))}
 INITIAL_ROWS = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
 

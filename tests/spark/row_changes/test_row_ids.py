@@ -93,6 +93,7 @@ def test_a_merge_keeps_the_ids_of_matched_rows_and_gives_new_rows_new_ids(spark,
     assert all(row_id > 5 and version == 1 for row_id, version in (ids_after[6], ids_after[7]))
 
 
+@pytest.mark.campaign
 def test_a_merge_with_a_new_column_keeps_the_ids(spark, table):
     ids_before = row_ids_and_versions(table)
     query = "SELECT 5L AS id, 1L AS part, 'merged' AS name, 2.5D AS price"
@@ -128,6 +129,7 @@ def test_an_optimize_keeps_ids_and_versions(spark, table, z_order_by):
     }
 
 
+@pytest.mark.campaign
 def test_a_restore_brings_back_the_ids(spark, table):
     ids_before = row_ids_and_versions(table)
     update_rows(spark, table, {"name": "'new'"})

@@ -173,6 +173,7 @@ def test_spark_prunes_partitions_and_pushes_down_filters(spark, tmp_path):
     assert len(opened_files) == 1
 
 
+@pytest.mark.sample("Asia/Kolkata")
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark, tmp_path, relation_kind, zone):
     """The values include hours that the local clock repeats or skips."""

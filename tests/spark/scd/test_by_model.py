@@ -73,6 +73,7 @@ def test_the_history_does_not_depend_on_the_order_or_the_batches_of_events(spark
     assert len(delta_rs_rows(tmp_path / "t")) == len(model_of_history(events))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", [0, *CAMPAIGN])
 def test_the_newest_rows_do_not_depend_on_the_order_or_the_batches_of_events(spark, tmp_path, seed):
     random = Random(seed)

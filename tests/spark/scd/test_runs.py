@@ -49,13 +49,8 @@ RACES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("events", "rival"),
-    [
-        pytest.param(*batches, id=name, marks=[] if name == "new key" else pytest.mark.campaign)
-        for name, batches in RACES.items()
-    ],
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize(("events", "rival"), list(RACES.values()), ids=list(RACES))
 def test_the_run_that_loses_a_race_computes_the_history_again(spark, table, monkeypatch, events, rival):
     apply_rows(spark, table, query_of(BEGIN), properties=VECTORS, **OPTIONS)
     run_before_commits(monkeypatch, lambda: apply_rows(spark, table, query_of(rival), run="rival", **OPTIONS))
@@ -135,6 +130,7 @@ def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, ta
     assert [row[:7] for row in rows(table)] == expected
 
 
+@pytest.mark.campaign
 def test_a_row_of_the_table_without_a_begin_is_named(spark, table):
     apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
     update_rows(spark, table, {"valid_from": "NULL"}, "id = 1")
@@ -158,6 +154,7 @@ def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, 
     ]
 
 
+@pytest.mark.campaign
 def test_a_corrected_row_replaces_the_row_of_its_sequence_on_request(spark, table):
     unchanged = [Event(1, 1, "a", "x"), Event(3, 1, "a", "x")]
     replaced = [Event(1, 3, "b", "x"), Event(2, 1, "a", "x"), Event(3, 3, "b", "x"), Event(4, 1, "a", "x")]

@@ -107,6 +107,9 @@ def test_a_drop_does_not_record_rewritten_rows_as_a_data_change(spark, widened_t
         assert not any(action["dataChange"] for action in [*actions["add"], *actions["remove"]])
 
 
+@pytest.mark.sample(
+    {"delta.columnMapping.mode": "id"}, {"delta.checkpointPolicy": "v2", "delta.enableChangeDataFeed": "true"}
+)
 @pytest.mark.parametrize(
     "properties",
     [
@@ -131,6 +134,7 @@ def test_a_drop_keeps_the_other_features(spark, tmp_path, properties):
     assert set(types_in_files(table)) == {"int64"}
 
 
+@pytest.mark.campaign
 def test_a_clustered_table_keeps_its_clustering(spark, tmp_path):
     table = tmp_path / "t"
     define_table(spark, TableRequest(table=str(table), schema="id INT", cluster_by=("id",), properties=WIDENING))
@@ -206,6 +210,7 @@ def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened_table
     assert types_in_files(widened_table) == ["int64", "int64", "int64"] and (5, "a") in rows(widened_table)
 
 
+@pytest.mark.campaign
 def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
@@ -222,6 +227,7 @@ def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, wi
     assert "typeWidening" not in DeltaTable(str(widened_table)).protocol.writer_features
 
 
+@pytest.mark.campaign
 def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
@@ -235,6 +241,7 @@ def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, wi
     assert types_in_files(widened_table) == ["int64", "int64", "int64"] and rows(widened_table) == ROWS
 
 
+@pytest.mark.campaign
 def test_a_feature_that_a_restore_enabled_again_can_be_dropped_again(spark, widened_table):
     drop(spark, widened_table)
     restore(spark, RestoreRequest(table=str(widened_table), version=2))

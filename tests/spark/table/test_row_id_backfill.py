@@ -105,6 +105,7 @@ def test_a_file_that_another_writer_removes_is_not_added_again(spark, table, mon
     assert row_ids_by_id(table).keys() == {0, 1, 2, 3}
 
 
+@pytest.mark.campaign
 def test_a_file_whose_rows_another_writer_moves_is_not_added_again(spark, table, monkeypatch):
     rows_before = rows(table)
     run_before_first_backfill_commit(monkeypatch, lambda: optimize_table(spark, table))

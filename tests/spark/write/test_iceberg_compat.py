@@ -73,7 +73,7 @@ def assert_partition_columns_are_in_files(table):
         assert "=" not in path
 
 
-@pytest.mark.sample(V2, HINT)
+@pytest.mark.sample(V2)
 @pytest.mark.parametrize(
     "properties", [V1, V2, FEATURE, FEATURE_BY_PROPERTY, HINT], ids=["V1", "V2", "feature", "by property", "hint"]
 )

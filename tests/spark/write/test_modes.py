@@ -331,6 +331,7 @@ def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
     assert ids_and_days(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_files_of_many_partitions_have_different_names_under_random_prefixes(spark, tmp_path):
     """Spark gives the files of a task one name in all directories, and partitions may share a random prefix."""

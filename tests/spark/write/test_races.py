@@ -46,6 +46,7 @@ def race(spark, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.sample("rows by statistics", "the partitions written")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, replacement):
     write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
@@ -54,6 +55,7 @@ def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, 
     assert rows(race.table) == [(2, "a"), (50, "b"), (77, "b")]
 
 
+@pytest.mark.sample("rows by statistics", "the partitions written")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_a_replacement_conflicts_with_rows_that_it_should_have_replaced(race, replacement):
     write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
@@ -80,6 +82,7 @@ def test_two_replacements_of_one_partition_conflict(race, level):
     assert rows(race.table) == [(3, "a"), (50, "b")]
 
 
+@pytest.mark.sample("Serializable")
 @pytest.mark.parametrize("data_change", [True, False])
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, monkeypatch, level, data_change):

@@ -79,6 +79,7 @@ def with_properties(**properties):
     return set_properties
 
 
+@pytest.mark.sample("rows in part of a file")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_a_replacement_does_not_write_its_new_rows_again_after_a_conflict(race, replacement):
     options, expected = REPLACEMENTS[replacement]
@@ -111,6 +112,7 @@ def test_rows_of_a_self_read_are_written_again_after_a_conflict(race):
     assert rows(race.table)[-1] == (61, "a") and data_files(race.table) == committed_files(race.table)
 
 
+@pytest.mark.sample("rows in part of a file")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_no_file_remains_after_the_last_conflict(race, replacement):
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):

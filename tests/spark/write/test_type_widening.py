@@ -130,6 +130,7 @@ def test_a_condition_with_a_wider_value_finds_exactly_the_matching_rows_of_old_f
     assert result.committed is bool(expected) and result.metrics.get("numDeletedRows", 0) == len(expected)
 
 
+@pytest.mark.campaign
 def test_operations_on_old_files_keep_the_values_and_write_the_wider_types(spark, table):
     append_large(spark, table)
     write_rows(spark, table, row_of(3, SMALL, 0))

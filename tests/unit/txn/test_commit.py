@@ -224,6 +224,7 @@ class LiveFileCounter:
         return False
 
 
+@pytest.mark.sample(True)
 @pytest.mark.parametrize("has_removes", [False, True])
 @pytest.mark.slow
 def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, has_removes):
