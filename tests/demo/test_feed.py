@@ -35,12 +35,12 @@ def is_number(text: str) -> bool:
 
 def test_a_day_has_the_same_bytes_in_every_process():
     program = "import datetime, hashlib; from demo.feed import feed; "
-    program += "print(hashlib.sha256(feed(datetime.date(2026, 3, 2)).encode()).hexdigest())"
+    program += "print(hashlib.sha256(feed(datetime.date(2026, 3, 2), orders=2000).encode()).hexdigest())"
     command = [sys.executable, "-c", program]
     process = subprocess.run(
         command, env={**os.environ, "PYTHONHASHSEED": "7"}, cwd=CHECKOUT, capture_output=True, text=True, check=True
     )
-    assert process.stdout.strip() == hashlib.sha256(feed(DAY).encode()).hexdigest()
+    assert process.stdout.strip() == hashlib.sha256(feed(DAY, orders=2000).encode()).hexdigest()
 
 
 def test_days_differ_and_have_the_requested_number_of_orders():
