@@ -27,9 +27,12 @@ SPARK_FOLDERS = frozenset({"interop", "clusters"})
 SERVER_FOLDERS = frozenset({"storage", "system", "clusters"})
 # Folders of tests that kill processes at each of many steps, or wait for jobs in a cluster.
 SLOW_FOLDERS = frozenset({"faults", "clusters"})
-# Folders of files that share a session fixture, which takes a minute to set up: a whole Airflow, runs of example DAGs,
-# sessions of other engines, and clusters.
-SHARED_FOLDERS = ("tests/clusters/", "tests/examples/", "tests/interop/", "tests/system/")
+# Folders of files that share a session fixture, which takes long to set up: a whole Airflow, runs of example DAGs,
+# sessions of other engines, clusters, and the servers of storages.
+SHARED_FOLDERS = ("tests/clusters/", "tests/examples/", "tests/interop/", "tests/storage/", "tests/system/")
+
+# How many of the collected tests `--campaign` would add.
+CAMPAIGN_ONLY = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +62,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if campaign_only:
         config.hook.pytest_deselected(items=campaign_only)
         items[:] = [item for item in items if item not in set(campaign_only)]
+    config.stash[CAMPAIGN_ONLY] = len(campaign_only)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["campaign_only"] = len(campaign_only)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take the count from a worker. All workers collect the same tests, and the main process of pytest-xdist none."""
+    del error
+    node.config.stash[CAMPAIGN_ONLY] = getattr(node, "workeroutput", {}).get("campaign_only", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print how many tests the campaign would add."""
+    if count := config.stash.get(CAMPAIGN_ONLY, 0):
+        terminalreporter.write_line(f"The campaign also runs {count} more of these tests.")
 
 
 def _is_outside_sample(item: pytest.Item) -> bool:
