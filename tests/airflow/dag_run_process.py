@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def run_dag_program(program, argument, folder, stand_in, **settings) -> str:
+def run_dag_program(program, argument, folder, stand_in, airflow_db, **settings) -> str:
     """Run a program in an Airflow whose files are below `folder`, and return its complete output.
 
-    The DAG folder is that of the program. `settings` are further environment variables. The caller checks the files
-    that the program writes, and not its exit code.
+    The DAG folder is that of the program. The database is a copy of the empty one in the folder `airflow_db`.
+    `settings` are further environment variables. The caller checks the files that the program writes, and not its exit
+    code.
     """
+    shutil.copy(airflow_db / "empty.db", folder / "airflow.db")
     environment = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(Path(program).parent),

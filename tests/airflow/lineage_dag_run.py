@@ -39,11 +39,8 @@ with DAG("lineage", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     load >> wait >> upsert >> forget
 
 if __name__ == "__main__":
-    from airflow.utils.db import initdb
-
     from tests.support.airflow_versions import DagBag
 
-    initdb()
     dag = DagBag(Path(sys.argv[1])).dags["lineage"]
     for _ in range(2):
         dag.test(logical_date=datetime(2026, 1, 1, tzinfo=UTC), run_after=datetime(2026, 1, 2, tzinfo=UTC))

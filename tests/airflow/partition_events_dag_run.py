@@ -48,7 +48,6 @@ if __name__ == "__main__":
     from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetPartitionDagRun
     from airflow.models.dag import DagModel
     from airflow.sdk.execution_time import supervisor
-    from airflow.utils.db import initdb
     from airflow.utils.session import create_session
     from sqlalchemy import delete, select, update
 
@@ -56,7 +55,6 @@ if __name__ == "__main__":
 
     # All tasks share one API server, because each new server takes seconds to start.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
-    initdb()
     dags = DagBag(Path(__file__)).dags
     stored_by_producer = {}
     for consumer in ("each_partition", "each_event"):

@@ -52,14 +52,12 @@ if __name__ == "__main__":
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.models.xcom import XComModel
     from airflow.sdk.execution_time import supervisor
-    from airflow.utils.db import initdb
     from airflow.utils.session import create_session
 
     from tests.support.airflow_versions import DagBag
 
     # All tasks share one API server, because each new server takes seconds to start.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
-    initdb()
     DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
     with create_session() as session:
         stored_values = {

@@ -45,7 +45,7 @@ print(result_marker(OperationResult(
 
 
 @pytest.fixture(scope="module")
-def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
+def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table, airflow_db):
     """Run the same DAG run twice. Returns the folder of the tables, the events and the calls of `spark-submit`.
 
     The events are `{(event type, task): [event of the first time, event of the second time]}`. Each call is the list
@@ -64,7 +64,7 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
     }
-    output = run_dag_program(program, program, folder, stand_in, **settings)
+    output = run_dag_program(program, program, folder, stand_in, airflow_db, **settings)
     assert events.exists() and calls.exists(), output
     events_by_task: dict[tuple[str, str], list[dict]] = {}
     for line in events.read_text().splitlines():

@@ -35,7 +35,7 @@ DAY_PARTITIONS = ("day=2026-05-01", "day=2026-05-02")
 
 
 @pytest.fixture(scope="module")
-def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
+def stored_by_producer(tmp_path_factory, make_stand_in, make_table, airflow_db):
     """The events that Airflow stored for each producer, and the DAG runs that these events start."""
     folder = tmp_path_factory.mktemp("partitions")
     make_table(folder / "lake" / "orders").create()
@@ -43,7 +43,7 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
     stand_in.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     connection = '{"conn_type": "spark", "host": "local[*]"}'
     stored_file = folder / "stored.json"
-    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, AIRFLOW_CONN_SPARK_DEFAULT=connection)
+    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, airflow_db, AIRFLOW_CONN_SPARK_DEFAULT=connection)
     assert stored_file.exists(), output
     return json.loads(stored_file.read_text())
 

@@ -25,7 +25,7 @@ def operators(request):
 
 
 @pytest.fixture(scope="module")
-def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
+def dag_run(tmp_path_factory, make_stand_in, make_table, airflow_db, operators):
     """The values that Airflow stored for the DAG run, and the output of the program that ran it."""
     folder = tmp_path_factory.mktemp("secrets")
     make_table(folder / "lake" / "orders").create()
@@ -36,7 +36,7 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
         "TEST_OPERATORS": " ".join(operators),
     }
     stored_file = folder / "stored.json"
-    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, **settings)
+    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, airflow_db, **settings)
     assert stored_file.exists(), output
     return json.loads(stored_file.read_text()), output
 

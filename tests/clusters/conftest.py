@@ -230,7 +230,9 @@ def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folde
         name="standalone",
         lake=str(folder / "lake"),
         connection={"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}},
-        settings=settings | {"spark.driver.host": "127.0.0.1"},
+        # The executors use the archive of classes that the drivers of all tests use.
+        settings=settings
+        | {"spark.driver.host": "127.0.0.1", "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]},
         folder=folder,
         shared_folder=True,
     )
