@@ -1,8 +1,9 @@
 """Makes the pictures of the documentation from a real run: `make pictures`.
 
 A whole Airflow runs the example DAG `orders_ingest` for three days, and the task of the first day is cleared. Chromium
-then takes a picture of the Grid with the log of the second attempt, which was skipped. `deltalite history` draws the
-table's history as on a terminal. The pictures are written to docs/_static/pictures. The program needs Chromium.
+then takes a picture of the Grid with the log of the second attempt, which was skipped, and one of the table's page.
+`deltalite history` draws the table's history as on a terminal. The pictures are written to docs/_static/pictures. The
+program needs Chromium.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rich.text import Text
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
 
+from airflow_provider_deltalite.page.known_tables import key_of  # noqa: E402
 from demo.feed import write_feed  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
 
@@ -69,11 +71,18 @@ def main() -> int:
         # Yesterday also needs a feed, because the scheduler starts its run: see `load_three_days`.
         for day in (*MANUAL_DAYS, datetime.now(UTC) - timedelta(days=1)):
             write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
-        variables = {"AIRFLOW_VAR_LANDING": str(landing), "AIRFLOW_VAR_LAKE": str(lake)}
+        variables = {
+            "AIRFLOW_VAR_LANDING": str(landing),
+            "AIRFLOW_VAR_LAKE": str(lake),
+            "AIRFLOW__DELTALITE__UI_TABLES": str(lake / "*"),
+        }
         with WholeAirflow(home / "airflow", variables=variables) as airflow:
             run_id = load_three_days(airflow)
             page = f"http://127.0.0.1:{airflow.port}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
             photograph(chromium, page, PICTURES / "skipped-attempt.png", size=(1700, 620))
+            key = key_of(str(lake / "orders"))
+            table_page = f"http://127.0.0.1:{airflow.port}/plugin/delta-tables/deltalite/tables/{key}"
+            photograph(chromium, table_page, PICTURES / "delta-table.png", size=(1500, 900))
         draw_terminal(["history", str(lake / "orders")], PICTURES / "history.svg")
     for picture in sorted(PICTURES.iterdir()):
         print(picture.relative_to(CHECKOUT))

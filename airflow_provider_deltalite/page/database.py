@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from airflow.models import asset as asset_models
 from airflow.models.asset import (
     AssetActive,
     AssetModel,
-    AssetWatcherModel,
     DagScheduleAssetReference,
     TaskInletAssetReference,
     TaskOutletAssetReference,
@@ -75,14 +75,7 @@ class AirflowDatabase:
             for reference in (DagScheduleAssetReference, inlets):
                 for asset_id, dag_id in session.execute(select(reference.asset_id, reference.dag_id)):
                     consumers[asset_id].add(dag_id)
-            watchers = {
-                asset_id: trigger.kwargs
-                for asset_id, trigger in session.execute(
-                    select(AssetWatcherModel.asset_id, Trigger)
-                    .join(Trigger, Trigger.id == AssetWatcherModel.trigger_id)
-                    .where(Trigger.classpath == _WATCHER)
-                )
-            }
+            watchers = {asset_id: trigger.kwargs for asset_id, trigger in session.execute(_watchers())}
         return [
             AssetFacts(
                 asset_id=asset_id,
@@ -138,6 +131,13 @@ class AirflowDatabase:
         with create_session() as session:
             rows = session.execute(query.order_by(XComModel.timestamp).limit(_MAX_RESULTS)).all()
         return list(_dictionaries(rows))
+
+
+def _watchers() -> Any:
+    """Return the query for the watchers of this package: asset id and trigger. Airflow 3.1 has no model of them."""
+    model = getattr(asset_models, "AssetWatcherModel", None)
+    link = getattr(asset_models, "asset_trigger_association_table").c if model is None else model  # noqa: B009  of 3.1
+    return select(link.asset_id, Trigger).where(Trigger.id == link.trigger_id, Trigger.classpath == _WATCHER)
 
 
 def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:

@@ -72,6 +72,21 @@ def test_a_commit_without_a_web_page_has_no_button(table, spark_submit, context,
     assert links_of(task) == {SPARK_LINK_KEY: "", COMMIT_LINK_KEY: ""}
 
 
+@pytest.mark.parametrize(("map_index", "mapped"), [(-1, ""), (3, "/mapped/3")])
+def test_a_commit_links_to_the_tab_of_its_task(
+    table, spark_submit, context, pushed_values, monkeypatch, map_index, mapped
+):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/prod")
+    context["ti"].map_index = map_index
+    spark_submit.set_script(PRINT_RESULT)
+    task = write_task(table)
+    task.execute(context)
+    run = "scheduled__2026-01-01T00%3A00%3A00%2B00%3A00"
+    tab = f"https://airflow.example/prod/dags/sales/runs/{run}/tasks/load{mapped}/plugin/delta-task"
+    assert pushed_values == {COMMIT_LINK_KEY: [tab]}
+    assert links_of(task)[COMMIT_LINK_KEY] == tab
+
+
 def test_a_failed_task_links_to_its_application_in_a_history_server(
     table, spark_submit, context, pushed_values, monkeypatch
 ):

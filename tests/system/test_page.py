@@ -42,7 +42,8 @@ with DAG("page_sales", schedule=None, default_args={"retries": 1, "retry_delay":
                             "userMetadata": json.dumps(run)}},
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
             {"metaData": {"id": "orders", "format": {"provider": "parquet", "options": {}}, "partitionColumns": [],
-                          "schemaString": json.dumps({"type": "struct", "fields": [FIELD]}), "configuration": {}}},
+                          "schemaString": json.dumps({"type": "struct", "fields": [FIELD]}), "configuration": {},
+                          "createdTime": now_ms}},
             {"add": {"path": "part-0.parquet", "size": 52_000, "modificationTime": now_ms, "partitionValues": {},
                      "dataChange": True, "stats": '{"numRecords":1500}'}},
         ]
@@ -53,6 +54,14 @@ with DAG("page_sales", schedule=None, default_args={"retries": 1, "retry_delay":
 
     load()
 """
+
+
+def _lake_shows(browser, health) -> bool:
+    """Whether the list shows this health of its first table. Otherwise load the list again, as a person would."""
+    if browser.text("tbody .badge") == health:
+        return True
+    browser.run("location.reload()")
+    return False
 
 
 def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow, tmp_path):
@@ -81,7 +90,7 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
 
         browser.open(f"{airflow}/plugin/delta-tables")
         browser.enter_frame()
-        browser.until("the table is measured", lambda: browser.text("tbody .badge") == "healthy")
+        browser.until("the table is measured", lambda: _lake_shows(browser, "healthy"))
         browser.take_picture(tmp_path / "lake.png")
         browser.click("tbody th a")
         browser.until("the table is shown", lambda: "Table features" in browser.text())

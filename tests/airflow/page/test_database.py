@@ -18,10 +18,10 @@ def session(airflow_db):
 
 
 def test_assets_come_with_their_tasks_dags_watcher_and_connection(session):
+    from airflow.models import asset as asset_models
     from airflow.models.asset import (
         AssetActive,
         AssetModel,
-        AssetWatcherModel,
         DagScheduleAssetReference,
         TaskOutletAssetReference,
     )
@@ -43,7 +43,11 @@ def test_assets_come_with_their_tasks_dags_watcher_and_connection(session):
     session.add_all([*assets, inactive, trigger])
     session.flush()
     session.add_all(AssetActive(name=asset.name, uri=asset.uri) for asset in assets)
-    session.add(AssetWatcherModel(name="w", asset_id=assets[0].id, trigger_id=trigger.id))
+    if hasattr(asset_models, "AssetWatcherModel"):
+        session.add(asset_models.AssetWatcherModel(name="w", asset_id=assets[0].id, trigger_id=trigger.id))
+    else:  # Airflow 3.1
+        ids = {"asset_id": assets[0].id, "trigger_id": trigger.id}
+        session.execute(asset_models.asset_trigger_association_table.insert().values(ids))
     session.add(TaskOutletAssetReference(asset_id=assets[0].id, dag_id="page_in", task_id="load"))
     session.add(DagScheduleAssetReference(asset_id=assets[0].id, dag_id="page_out"))
     session.commit()
