@@ -67,15 +67,15 @@ def count_commits_of_run(table, run):
 def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
-    The sample has the first and the last step, each put of a JSON file and the step after it, and a quarter of all
-    steps. The quarter is chosen at random, with the name of the program as the seed.
+    The sample has the first and the last step, each put of a JSON file and the step after it, and an eighth of all
+    steps. The eighth is chosen at random, with the name of the program as the seed.
     """
     numbers = range(len(steps))
     if site.is_campaign:
         return list(numbers)
     puts = [number for number, step in enumerate(steps) if step.startswith("os.link") and step.endswith(".json")]
     fixed_numbers = {0, len(steps) - 1, *puts, *(number + 1 for number in puts)}
-    return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 4)))
+    return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 8)))
 
 
 def kill_at_steps(
