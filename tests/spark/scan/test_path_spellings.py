@@ -42,11 +42,10 @@ def sample_paths() -> list[str]:
     return sorted({*FIXED_PATHS, *random_paths})
 
 
-def canonical_by_hadoop(spark, path: str) -> str | None:
+def canonical_by_hadoop(hadoop_path, java_uri, path: str) -> str | None:
     """The canonical form of a path by Hadoop's `Path(URI)`; None if Java does not parse the text as a URI."""
-    jvm = spark._jvm
     try:
-        uri = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path)).toUri()
+        uri = hadoop_path(java_uri(path)).toUri()
     except Py4JJavaError:
         return None
     scheme, authority, name = uri.getScheme(), uri.getAuthority(), uri.getPath()
@@ -58,7 +57,9 @@ def canonical_by_hadoop(spark, path: str) -> str | None:
 @pytest.fixture(scope="module")
 def canonical_paths(spark) -> dict[str, str]:
     """Sample paths with their canonical spelling by Hadoop."""
-    by_hadoop = {path: canonical_by_hadoop(spark, path) for path in sample_paths()}
+    # Each name in the path of a Java class is a request to the JVM.
+    hadoop_path, java_uri = spark._jvm.org.apache.hadoop.fs.Path, spark._jvm.java.net.URI
+    by_hadoop = {path: canonical_by_hadoop(hadoop_path, java_uri, path) for path in sample_paths()}
     return {path: canonical for path, canonical in by_hadoop.items() if canonical is not None}
 
 
