@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 
 import pytest
@@ -30,12 +31,19 @@ def query_for(table_rows):
     return values(NAMES, *[str(row)[1:-1] for row in table_rows])
 
 
-@pytest.fixture
-def table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
     """A table with three partitions, each with one file for each of three ids."""
+    table = tmp_path_factory.mktemp("template") / "t"
     for number in (5, 105, 1005):
-        write_rows(spark, tmp_path / "t", query_for(row for row in OLD_ROWS if row[0] == number), partition_by=("day",))
-    return tmp_path / "t"
+        write_rows(spark, table, query_for(row for row in OLD_ROWS if row[0] == number), partition_by=("day",))
+    return table
+
+
+@pytest.fixture
+def table(template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(template, tmp_path / "t")
 
 
 @pytest.fixture
@@ -75,39 +83,63 @@ def test_a_file_that_cannot_match_is_not_read(spark, table, kind):
     assert not empty_merge.committed and empty_merge.metrics.get("numTargetFilesRemoved", 0) == 0
 
 
-def test_a_concurrent_append_conflicts_only_if_a_clause_may_apply_to_its_rows(spark, table, before_commit):
-    def append(*lines):
-        return lambda: write_rows(spark, table, values(NAMES, *lines), mode="append")
+# Each case: the row that another writer appends, the query, the condition, and the clauses of the merge.
+COMPATIBLE_APPENDS = {
+    "no source row has the key": ("700, 'a', 'theirs'", values(NAMES, *SOURCE_ROWS), ON, UPSERT),
+    "no source row has the partition": (
+        "1005, 'z', 'theirs'",
+        values(NAMES, *SOURCE_ROWS),
+        f"{ON} AND target.day = source.day",
+        UPSERT,
+    ),
+    "a literal excludes the row": (
+        "6, 'a', 't'",
+        "SELECT 1 AS one",
+        "id = 5",
+        {"matched": [{"update": {"note": "'x'"}}]},
+    ),
+    "the condition by source excludes the row": (
+        "900, 'c', 'theirs'",
+        values(NAMES, *SOURCE_ROWS),
+        ON,
+        {"by_source": [{"update": {"note": "'gone'"}, "condition": "day = 'c' AND id < 200"}]},
+    ),
+    "the source is empty": (
+        "5, 'a', 'theirs'",
+        f"{query_for(OLD_ROWS)} WHERE false",
+        ON,
+        {"by_source": [{"delete": True, "condition": "day = 'c'"}]},
+    ),
+}
+CONFLICTING_APPENDS = {
+    "a source row has the key": ("1005, 'q', 'theirs'", values(NAMES, *SOURCE_ROWS), ON, UPSERT),
+    "a clause by source has no condition": (
+        "444, 'q', 'theirs'",
+        values(NAMES, *SOURCE_ROWS),
+        ON,
+        {"by_source": [{"update": {"note": "'x'"}}]},
+    ),
+    "the condition matches every row": ("444, 'q', 'theirs'", values(NAMES, "5, 'a', 'new'"), "source.id > 0", UPSERT),
+}
 
-    def merge(query=None, on=ON, **clauses):
-        clauses = clauses or UPSERT
-        return merge_into(spark, table, query or values(NAMES, *SOURCE_ROWS), on, conflict_retries=0, **clauses)
 
-    compatible_appends = [
-        (merge, ("700, 'a', 'theirs'",)),
-        (lambda: merge(on=f"{ON} AND target.day = source.day"), ("1005, 'z', 'theirs'",)),
-        (lambda: merge(on="id = 5", query="SELECT 1 AS one", matched=[{"update": {"note": "'x'"}}]), ("6, 'a', 't'",)),
-        (
-            lambda: merge(by_source=[{"update": {"note": "'gone'"}, "condition": "day = 'c' AND id < 200"}]),
-            ("900, 'c', 'theirs'",),
-        ),
-        (
-            lambda: merge(f"{query_for(OLD_ROWS)} WHERE false", by_source=[{"delete": True, "condition": "day = 'c'"}]),
-            ("5, 'a', 'theirs'",),
-        ),
-    ]  # fmt: skip
-    for run_merge, lines in compatible_appends:
-        before_commit(append(*lines))
-        result = run_merge()
-        assert result.version == result.read_version + 2, lines
-    for run_merge, lines in (
-        (merge, ("1005, 'q', 'theirs'",)),
-        (lambda: merge(by_source=[{"update": {"note": "'x'"}}]), ("444, 'q', 'theirs'",)),
-        (lambda: merge(values(NAMES, "5, 'a', 'new'"), on="source.id > 0"), ("444, 'q', 'theirs'",)),
-    ):
-        before_commit(append(*lines))
-        with pytest.raises(ConcurrentAppendException, match="day=q"):
-            run_merge()
+@pytest.mark.parametrize(
+    "case",
+    sampled(list(COMPATIBLE_APPENDS), {"no source row has the partition", "the condition by source excludes the row"}),
+)
+def test_a_concurrent_append_is_compatible_if_no_clause_can_apply_to_its_rows(spark, table, before_commit, case):
+    row, query, on, clauses = COMPATIBLE_APPENDS[case]
+    before_commit(lambda: write_rows(spark, table, values(NAMES, row), mode="append"))
+    result = merge_into(spark, table, query, on, conflict_retries=0, **clauses)
+    assert result.version == result.read_version + 2
+
+
+@pytest.mark.parametrize("case", sampled(list(CONFLICTING_APPENDS), {"a source row has the key"}))
+def test_a_concurrent_append_conflicts_if_a_clause_may_apply_to_its_rows(spark, table, before_commit, case):
+    row, query, on, clauses = CONFLICTING_APPENDS[case]
+    before_commit(lambda: write_rows(spark, table, values(NAMES, row), mode="append"))
+    with pytest.raises(ConcurrentAppendException, match="day=q"):
+        merge_into(spark, table, query, on, conflict_retries=0, **clauses)
 
 
 def test_a_merge_with_a_self_read_conflicts_with_every_concurrent_append(spark, table, before_commit):
