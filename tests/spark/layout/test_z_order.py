@@ -52,8 +52,8 @@ def test_files_can_be_skipped_by_each_column_of_the_z_order(spark, table):
         "SELECT id, CAST(rand(1) * 1000 AS INT) AS x, CAST(rand(2) * 1000 AS INT) AS y, rand(3) AS z "
         "FROM range({}, {}, 1, 4)"
     )
-    for first_id in (0, 60_000):
-        write_rows(spark, table, query.format(first_id, first_id + 60_000))
+    for first_id in (0, 10_000):
+        write_rows(spark, table, query.format(first_id, first_id + 10_000))
     rows_before = rows_by_version(table)
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     assert count_possible_files(table, "x", 500) == DeltaTable(str(table)).files().num_rows == 8
