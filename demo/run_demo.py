@@ -14,8 +14,12 @@ shows that the sensor waits:
 The second part triggers `shop_lake` once, with a new DAG run in each demonstration. The first run takes all files of
 the feed through the tables of a lake. A run of a second demonstration finds no new file, and loads nothing.
 
-Spark runs in local mode. With `--cluster standalone`, the program starts a Spark master and two workers as processes,
-and the jobs run there.
+Spark runs in local mode. The two parts then run at the same time, because they use different files and tables. With
+`--cluster standalone`, the program starts a Spark master and two workers as processes, and the jobs run there. One job
+takes all cores of this cluster, so the second part follows the first one.
+
+Most of the time goes into starting Spark. So the JVMs use options for short programs. The first demonstration also
+makes an archive of Spark's classes in the background (`deltalite warm-up`), with which later jobs start faster.
 
 Each process runs its DAG with `DAG.test`, without a scheduler or a web server. If one process has locked the SQLite
 database, the other process waits.
@@ -28,13 +32,16 @@ import importlib.metadata
 import json
 import os
 import select
+import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -53,6 +60,8 @@ from tests.support.clusters.standalone import StandaloneCluster, standalone_clus
 
 DAYS = (date(2026, 3, 1), date(2026, 3, 2))
 
+# A JVM of the demonstration lives for seconds. It would spend this time on compiling code that it does not need.
+_OPTIONS_OF_SHORT_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SHOWN_LOG_LINES = 15
 _POLL_SECONDS = 0.2
 
@@ -88,18 +97,26 @@ class Demo:
         return inherited | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SUBMIT_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", _OPTIONS_OF_SHORT_JVMS),
             "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "example_dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             # Two processes use the database. If one of them has locked it, the other waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            # No task starts `deltalite warm-up` in the background, where it would outlive this program.
+            # No task starts `deltalite warm-up`, which would outlive this program. The program starts and ends it.
             "AIRFLOW__DELTALITE__CLASS_ARCHIVE": "use",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.spark_master}),
             "AIRFLOW_VAR_LANDING": str(self.landing),
             "AIRFLOW_VAR_LAKE": str(self.lake),
         }
+
+
+def _dags_folder(demo: Demo, dag_id: str) -> Path:
+    """Return a folder with the file of one DAG. `DAG.test` parses all files of Airflow's DAG folder for each run."""
+    folder = demo.home / "dags" / dag_id
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(CHECKOUT / "example_dags" / f"{dag_id}.py", folder / f"{dag_id}.py")
+    return folder
 
 
 class DagRuns:
@@ -113,7 +130,7 @@ class DagRuns:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=demo.environment(),
+            env=demo.environment() | {"AIRFLOW__CORE__DAGS_FOLDER": str(_dags_folder(demo, dag_id))},
             cwd=demo.home,  # Spark writes its own files there
             start_new_session=True,
         )
@@ -165,9 +182,31 @@ def _tail(log: Path) -> str:
     return "\n".join([f"Its log: {log}", *lines[-_SHOWN_LOG_LINES:]])
 
 
+@contextmanager
+def warming_up(demo: Demo) -> Iterator[None]:
+    """Make the archive of Spark's classes during the block, at the lowest priority, if there is none.
+
+    Jobs that start after it has ended use the archive. If it has not ended at the end of the block, it is interrupted.
+    """
+    log = demo.logs / "warm-up.log"
+    with log.open("w") as file:
+        warm_up = subprocess.Popen(
+            ["nice", "-n", "19", Path(sys.executable).with_name("deltalite"), "warm-up"],
+            env=demo.environment(),
+            cwd=demo.home,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        yield
+    finally:
+        if warm_up.poll() is None:
+            warm_up.send_signal(signal.SIGINT)
+        warm_up.wait()
+
+
 def prepare(demo: Demo) -> None:
     """Create Airflow's database, or migrate it to the installed version, and write the feed."""
-    demo.logs.mkdir(parents=True, exist_ok=True)
     installed_version = importlib.metadata.version("apache-airflow-core")
     version_file = demo.home / ".migrated"
     if not (demo.database.exists() and version_file.exists() and version_file.read_text() == installed_version):
@@ -186,11 +225,18 @@ def prepare(demo: Demo) -> None:
             demo.print_step(f"{day} feed", f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
-def run_day(demo: Demo, day: date, ingest: DagRuns, report: DagRuns) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run the two DAGs for a day. Return the return values of `load` and `summarize`."""
+def run_day(
+    demo: Demo, day: date, ingest: DagRuns, report: DagRuns, start_shop: Callable[[], None] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run the two DAGs for a day. Return the return values of `load` and `summarize`.
+
+    `start_shop` is called while the report waits.
+    """
     with demo.console.status(f"{day}: starting the report"):
         report.start(day)
         is_waiting = _wait_for_deferral(demo, report)
+    if start_shop is not None:
+        start_shop()
     waiting_since = time.monotonic()
     if is_waiting:
         demo.print_step(f"{day} orders_report", "its sensor is deferred: the day's ingest has not committed yet")
@@ -237,21 +283,29 @@ def _is_deferred(database: Path, since: datetime) -> bool:
     return bool(row[0])
 
 
-def run_days(demo: Demo) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Run the DAGs for all days. Return the return values of `load` and `summarize`, each by day."""
+def run_days(demo: Demo, start_shop: Callable[[], None] | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Run the DAGs for all days. Return the return values of `load` and `summarize`, each by day.
+
+    `start_shop` is called on the first day, while the report waits. The first DAG run makes rows of Airflow's database
+    that the other ones need.
+    """
     loads, reports = [], []
     with DagRuns(demo, "orders_report") as report, DagRuns(demo, "orders_ingest") as ingest:
         for day in demo.days:
-            load, summary = run_day(demo, day, ingest, report)
+            load, summary = run_day(demo, day, ingest, report, start_shop if day == demo.days[0] else None)
             loads.append(load)
             reports.append(summary)
     return loads, reports
 
 
-def run_shop(demo: Demo) -> dict[str, Any]:
-    """Trigger `shop_lake`, and print what each task did. Return the return values of the tasks by task id."""
-    with DagRuns(demo, "shop_lake") as shop, demo.console.status("shop_lake starts") as status:
-        shop.start(datetime.now(UTC).replace(microsecond=0) - timedelta(days=1))  # its run starts now
+def start_shop(shop: DagRuns) -> None:
+    """Trigger `shop_lake`."""
+    shop.start(datetime.now(UTC).replace(microsecond=0) - timedelta(days=1))  # its run starts now
+
+
+def finish_shop(demo: Demo, shop: DagRuns) -> dict[str, Any]:
+    """Wait for `shop_lake`, and print what each task did. Return the return values of the tasks by task id."""
+    with demo.console.status("shop_lake starts") as status:
         while not shop.has_ended(_POLL_SECONDS):
             status.update(f"shop_lake: Spark runs {_running_task(demo.database, 'shop_lake')}")
         outcome = shop.outcome()
@@ -289,6 +343,18 @@ def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
         yield cluster
 
 
+def run_dags(demo: Demo, cluster_name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Run all DAGs. Return the results of `run_days` and `finish_shop`."""
+    with cluster_of(demo, cluster_name) as cluster, DagRuns(demo, "shop_lake") as shop:
+        loads, reports = run_days(demo, partial(start_shop, shop) if cluster is None else None)
+        if cluster is not None:
+            start_shop(shop)
+        shop_results = finish_shop(demo, shop)
+        if cluster is not None:
+            show_applications(demo.console, cluster.finished_applications())
+    return loads, reports, shop_results
+
+
 def run(demo: Demo, cluster_name: str) -> None:
     """Run all steps of the demonstration."""
     airflow_version, spark_version = (importlib.metadata.version(name) for name in ("apache-airflow-core", "pyspark"))
@@ -296,12 +362,10 @@ def run(demo: Demo, cluster_name: str) -> None:
         f"[bold]Delta Lake as Airflow tasks[/]: Airflow {airflow_version}, Spark {spark_version}, "
         f"all files in {demo.home}\n"
     )
-    prepare(demo)
-    with cluster_of(demo, cluster_name) as cluster:
-        loads, reports = run_days(demo)
-        shop_results = run_shop(demo)
-        if cluster is not None:
-            show_applications(demo.console, cluster.finished_applications())
+    demo.logs.mkdir(parents=True, exist_ok=True)
+    with warming_up(demo):
+        prepare(demo)
+        loads, reports, shop_results = run_dags(demo, cluster_name)
     show_table(demo.console, demo.lake / "orders")
     show_reports(demo.console, reports)
     show_shop(demo.console, demo.lake / "shop", shop_results)
