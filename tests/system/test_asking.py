@@ -35,8 +35,21 @@ def endpoint(run_id):
     return f"dags/asked/dagRuns/{quote(run_id, safe='')}/taskInstances/load/-1/hitlDetails"
 
 
-def wait_for_question(airflow, run_id):
+def wait_for_question(airflow, run_id, *, times):
+    """Return the question of a task that waits, after the process of its task has ended so many times.
+
+    The scheduler fails a task that is queued again before it knows that the last process has ended. No person answers
+    so fast, but this test does, so it waits for the executor's events.
+    """
+
+    def has_ended():
+        log = (airflow.process_logs / "scheduler.log").read_text(errors="replace")
+        return (
+            len(re.findall(r"Received executor event .*TaskInstanceKey\(dag_id='asked', task_id='load'", log)) >= times
+        )
+
     airflow.wait_for_task("asked", run_id, "load", *WAITING)
+    airflow.until(f"the executor has reported {times} processes", has_ended)
     return airflow.ask("GET", endpoint(run_id))
 
 
@@ -59,7 +72,7 @@ def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
     whole_airflow.add_dag("asked", DAG.format(program=str(program)))
 
     run_id = whole_airflow.trigger("asked")
-    question = wait_for_question(whole_airflow, run_id)
+    question = wait_for_question(whole_airflow, run_id, times=1)
     assert question["subject"] == f"Publish rows in {table}?"
     assert "measured 3 of 9 rows" in question["body"]
     assert '"customer": null' in question["body"]
@@ -71,11 +84,11 @@ def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
     # A cleared task asks again. Airflow keeps the text of the first question, so the log has the new values.
     job.set_bad_rows(4)
     whole_airflow.clear("asked", run_id, "load")
-    old_question = wait_for_question(whole_airflow, run_id)
+    old_question = wait_for_question(whole_airflow, run_id, times=3)
     assert "measured 3 of 9 rows" in old_question["body"]
     respond(whole_airflow, run_id, "Publish", code_in(old_question))
     new_code = whole_airflow.until("the task asks again", lambda: last_code(whole_airflow, run_id, times=3))
-    wait_for_question(whole_airflow, run_id)
+    wait_for_question(whole_airflow, run_id, times=4)
     assert not (table / "_delta_log" / f"{1:020}.json").exists()
     respond(whole_airflow, run_id, "Publish", new_code)
     whole_airflow.wait_for_run("asked", run_id)
