@@ -21,11 +21,13 @@ from airflow_provider_deltalite.operators._ask import AskSettings, Decision, ref
 from airflow_provider_deltalite.output import escape_line
 from deltalite.errors import AuditFailedError
 from deltalite.requests import Approval, AuditQuestion
+from deltalite.requests.approvals import different_parts, request_parts
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+    from deltalite.requests import CommitRequest
 
 CODE = "code"
 _METHOD = "execute_after_answer"
@@ -133,6 +135,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
             measured_at_ms=question.measured_at_ms,
             accepted_by=answer.user or "default after the timeout",
             accepted_at=answer.time,
+            request=question.request,
         )
     if answer.user is None:
         raise AuditFailedError(
@@ -143,6 +146,26 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
         "%s answered with the code %s of an older question. Asking again.", decided_by, answer.code or "(none)"
     )
     return _ask(operator, context, question, is_first=False)
+
+
+def still_applies(operator: DeltaCommitOperator, approval: Approval, request: CommitRequest) -> bool:
+    """Whether an approval belongs to a request. Templates and the version of the DAG can change while a person decides.
+
+    If it does not, the job runs without the approval, so that its audits ask again.
+
+    :param operator: The operator of the task.
+    :param approval: The approval.
+    :param request: The request of this attempt.
+    """
+    parts = request_parts(request.table, request.identity, getattr(request, "audits", ()))
+    names = different_parts(approval.request, parts)
+    if names:
+        operator.log.warning(
+            "Running the job without the approval of %s, because the request changed while the task waited: %s.",
+            approval.accepted_by,
+            escape_line(", ".join(names)),
+        )
+    return not names
 
 
 def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion, *, is_first: bool) -> NoReturn:
@@ -165,6 +188,10 @@ def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestio
     operator.log.info("Waiting for a decision on these audits (code %s):", question.code)
     for audit in question.audits:
         operator.log.info("  %s", escape_line(audit.text))
+        if audit.reason:
+            operator.log.warning("  The task asks again, because %s.", escape_line(audit.reason))
+        for sample in question.samples.get(audit.name, ()):
+            operator.log.info("    %s", escape_line(sample))
     if not is_first:
         operator.log.warning(
             "This task has asked before, and Airflow may still show the older question. If its values differ from "

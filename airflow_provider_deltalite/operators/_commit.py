@@ -96,9 +96,14 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             commit_request = replace(commit_request, user_metadata=redacted_metadata)
         identity = self._identity(commit_request, context)
         self.set_tracking_keys(identity.generation)
+        commit_request = replace(commit_request, identity=identity)
         if has_questions(getattr(commit_request, "audits", ())):
             refuse_without_questions()
-        return replace(commit_request, identity=identity, approval=self.approval)
+        if self.approval is not None:
+            from airflow_provider_deltalite.operators._asking import still_applies
+
+            self.approval = self.approval if still_applies(self, self.approval, commit_request) else None
+        return replace(commit_request, approval=self.approval)
 
     def execute_after_answer(self, context: Context, **answer: Any) -> dict[str, Any]:
         """Run the job again if a person has accepted the values of audits, and return its result."""

@@ -127,7 +127,9 @@ def test_the_default_after_the_timeout_can_publish(table, context, job, question
     assert result["audits"][0]["accepted_by"] == "default after the timeout"
 
 
-def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_them(table, context, job, questions):
+def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_them(
+    table, context, job, questions, capsys
+):
     wait = wait_of(lambda: task(table).execute(context))
     old_code = code_in(questions[0])
     job.set_bad_rows(4)
@@ -135,6 +137,11 @@ def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_the
     assert (job.runs, commits(table), len(questions)) == (2, 0, 2)
     new_code = code_in(questions[1])
     assert new_code != old_code
+    assert (
+        "asks again, because the number of bad rows and their share got worse: measured 4 of 9 rows"
+        in capsys.readouterr().out
+    )
+    assert "\n# x" not in capsys.readouterr().out
     # Airflow still shows the first question, so an answer with its code, or without a code, runs no job.
     wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", code=old_code)))
     wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", params=False)))
@@ -143,6 +150,36 @@ def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_the
     assert job.runs == 2
     result = resume(task(table), wait, context, answer("Publish", code=f" {new_code} "))
     assert (result["version"], result["audits"][0]["measured"], job.runs) == (1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"mode": "overwrite"}, "parameter mode"),
+        ({"source": {"format": "csv", "path": "/b"}}, "parameter sources"),
+        ({"audits": [{**AUDIT, "max_rows": 1}]}, "audit 'customers'"),
+        ({"audits": [{**AUDIT, "name": "other"}]}, "audit 'customers', audit 'other'"),
+    ],
+    ids=str,
+)
+def test_an_approval_does_not_count_for_a_changed_request(table, context, job, questions, capsys, changes, part):
+    wait = wait_of(lambda: task(table).execute(context))
+    approving = answer("Publish", code=code_in(questions[0]))
+    wait = wait_of(lambda: resume(task(table, **changes), wait, context, approving))
+    assert (job.runs, commits(table), len(questions)) == (2, 0, 2)
+    assert f"the request changed while the task waited: {part}." in capsys.readouterr().out
+    assert code_in(questions[0]) != code_in(questions[1])
+    result = resume(task(table, **changes), wait, context, answer("Publish", code=code_in(questions[1])))
+    assert result["audits"][0]["accepted_by"] == "Ada"
+
+
+def test_an_approval_does_not_count_for_another_table(table, context, job, questions, tmp_path, capsys):
+    wait = wait_of(lambda: task(table).execute(context))
+    other = type(table)(tmp_path / "other")
+    other.create()
+    wait_of(lambda: resume(task(other), wait, context, answer("Publish", code=code_in(questions[0]))))
+    assert "the request changed while the task waited: table." in capsys.readouterr().out
+    assert (commits(table), commits(other)) == (0, 0)
 
 
 def test_an_answer_without_a_code_accepts_the_first_question_of_a_task_only(table, context, job, questions):

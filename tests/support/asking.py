@@ -26,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from deltalite.markers import error_marker, question_markers, result_markers
 from deltalite.requests import AuditScope, DeleteRequest, WriteRequest
+from deltalite.requests.approvals import request_parts
 from deltalite.results import OperationResult
 from deltalite.txn.approvals import is_undecided, question_of, with_acceptance
 from deltalite.txn.audits import AUDITS, Measurement, audit_result, audits_parameter
@@ -41,7 +42,10 @@ result = audit_result(audit, AuditScope.NEW_ROWS, measurement, now_ms=1)
 (result,) = with_acceptance([result], {{audit.name: audit}}, request.approval, now_ms=1)
 if is_undecided(result):
     samples = {{audit.name: ['{{"customer": null, "note": "```\\\\n# x"}}']}}
-    question = question_of([result], {{audit.name: audit}}, effect="Rows in /f.", samples=samples, now_ms=1)
+    question = question_of(
+        [result], {{audit.name: audit}}, effect="Rows in /f.", samples=samples, now_ms=1, approval=request.approval
+    )
+    question = replace(question, request=request_parts(request.table, request.identity, request.audits))
     for marker in question_markers(question):
         print(marker)
     print(error_marker("ApprovalNeededError", "A person decides", remedy="Answer"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,16 +16,20 @@ from deltalite.requests import (
     AuditQuestion,
     CheckRequest,
     DeleteRequest,
+    RunIdentity,
     Source,
     WriteRequest,
 )
+from deltalite.requests.approvals import different_parts, request_parts
 from deltalite.requests.source import fields_with_sources
 
 ASKED = tuple(
     AskedAudit(name=str(number), check="c", text="é" * 200, measured=value, rows=9)
     for number, value in enumerate((3, 0.5, False, None, "nan"))
 )
-QUESTION = AuditQuestion(audits=ASKED, measured_at_ms=5, effect="files", samples={"0": ("{}", '{"a": 1}')})
+QUESTION = AuditQuestion(
+    audits=ASKED, measured_at_ms=5, effect="files", request={"table": "/t"}, samples={"0": ("{}", '{"a": 1}')}
+)
 APPROVAL = Approval(audits=ASKED, measured_at_ms=5, accepted_by="Ada", accepted_at="2026-01-01T00:00:00+00:00")
 
 
@@ -65,6 +70,25 @@ def test_requests_keep_the_approval_also_for_the_write_that_carries_them_out():
         assert type(request).from_json(request.to_json()) == request
     write = WriteRequest(table="/t", sources=sources, approval=APPROVAL)
     assert fields_with_sources(write)["approval"] == APPROVAL
+
+
+def test_an_approval_belongs_to_the_table_the_parameters_and_the_audits():
+    audit = Audit(name="0", rows="x", level="ask")
+    identity = RunIdentity(app_id="a", request_digest="d", parameter_digests={"mode": "1", "query": "2"})
+
+    def different(table="/t", audits=(audit,), **changes):
+        parts, other_parts = (
+            request_parts("/t", identity, (audit,)),
+            request_parts(table, replace(identity, **changes), audits),
+        )
+        return different_parts(parts, other_parts)
+
+    assert different(app_id="b", audits=(replace(audit, samples=0),)) == []
+    assert different(table="/u") == ["table"]
+    assert different(request_digest="e", parameter_digests={"mode": "1", "query": "3"}) == ["parameter query"]
+    assert different(request_digest="e") == ["request"]
+    assert different(audits=()) == different(audits=(replace(audit, level="warn"),)) == ["audit '0'"]
+    assert different(audits=(replace(audit, max_rows=1),)) == ["audit '0'"]
 
 
 def test_a_check_cannot_ask():

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from deltalite.requests.audits import Audit
+    from deltalite.requests.base import RunIdentity
 
 _DIGEST_DIGITS, _CODE_DIGITS = 16, 8
 _UNCHECKED_FIELDS = frozenset({"name", "level", "samples"})
@@ -25,8 +26,23 @@ Measured = bool | int | float | str | None
 
 def check_digest(audit: Audit) -> str:
     """Return a digest of the check and the limits of an audit. An approval counts only for the same check."""
-    check = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name not in _UNCHECKED_FIELDS}
+    check = {item.name: getattr(audit, item.name) for item in fields(audit) if item.name not in _UNCHECKED_FIELDS}
     return hashlib.sha256(json.dumps(check, sort_keys=True).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def request_parts(table: str, identity: RunIdentity | None, audits: Iterable[Audit]) -> dict[str, str]:
+    """Return the parts of a request that an approval belongs to: the table, and digests of parameters and audits."""
+    parts = {"table": table}
+    if identity is not None:
+        parts |= {f"parameter {name}": digest for name, digest in identity.parameter_digests.items()}
+        parts["request"] = identity.request_digest or ""
+    return parts | {f"audit '{audit.name}'": f"{audit.level}-{check_digest(audit)}" for audit in audits}
+
+
+def different_parts(parts: Mapping[str, str], other_parts: Mapping[str, str]) -> list[str]:
+    """Return the names of the parts of two requests that differ. The whole request is named only if it is alone."""
+    names = [name for name in {**parts, **other_parts} if parts.get(name) != other_parts.get(name)]
+    return [name for name in names if name != "request"] or names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +52,7 @@ class AskedAudit:
     - `check`: the digest of its check and its limits, from `check_digest`.
     - `text`: its result as a text.
     - `measured`, `rows`, `before`: as in `AuditResult`.
+    - `reason`: why an earlier approval does not cover the values; empty without an approval.
     """
 
     name: str
@@ -44,6 +61,7 @@ class AskedAudit:
     measured: Measured = None
     rows: int | None = None
     before: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,29 +72,37 @@ class AuditQuestion:
     - `measured_at_ms`: the time of the measurement, in milliseconds UTC.
     - `effect`: a text about the uncommitted files.
     - `samples`: sample rows as JSON texts, by the names of the audits.
+    - `request`: the parts of the request that wrote the rows, from `request_parts`.
     """
 
     audits: tuple[AskedAudit, ...]
     measured_at_ms: int
     effect: str = ""
+    request: Mapping[str, str] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]]
 
     @property
     def code(self) -> str:
-        """A short text that differs if an audit or a measured value differs."""
+        """A short text that differs if an audit, a measured value or the request differs. It begins with a letter."""
         values = [[audit.name, audit.check, audit.measured, audit.rows, audit.before] for audit in self.audits]
-        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:_CODE_DIGITS]
+        text = json.dumps([values, self.request], sort_keys=True)
+        return "q" + hashlib.sha256(text.encode()).hexdigest()[:_CODE_DIGITS]
 
     @property
     def without_samples(self) -> Self:
-        """The question without data of the table, as Airflow stores it while the task waits."""
+        """The question without sample rows, as Airflow stores it while the task waits.
+
+        The paths in `effect` can contain values of partition columns.
+        """
         return replace(self, samples={})
 
     def with_texts(self, convert: Callable[[str], str]) -> Self:
         """Return the question with converted texts and samples, such as texts without secrets."""
         return replace(
             self,
-            audits=tuple(replace(audit, text=convert(audit.text)) for audit in self.audits),
+            audits=tuple(
+                replace(audit, text=convert(audit.text), reason=convert(audit.reason)) for audit in self.audits
+            ),
             effect=convert(self.effect),
             samples={name: tuple(map(convert, texts)) for name, texts in self.samples.items()},
         )
@@ -96,7 +122,14 @@ class AuditQuestion:
         audits = _asked_audits(values["audits"])
         samples = {str(name): tuple(map(str, texts)) for name, texts in dict(values["samples"]).items()}
         measured_at_ms = int(values["measured_at_ms"])
-        return cls(audits=audits, measured_at_ms=measured_at_ms, effect=str(values["effect"]), samples=samples)
+        request = {str(name): str(part) for name, part in dict(values["request"]).items()}
+        return cls(
+            audits=audits,
+            measured_at_ms=measured_at_ms,
+            effect=str(values["effect"]),
+            samples=samples,
+            request=request,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +140,14 @@ class Approval:
     - `measured_at_ms`: the time of the measurement, in milliseconds UTC.
     - `accepted_by`: the name of the person.
     - `accepted_at`: the time of the decision, in ISO 8601.
+    - `request`: the parts of the request in the question, from `request_parts`.
     """
 
     audits: tuple[AskedAudit, ...]
     measured_at_ms: int
     accepted_by: str
     accepted_at: str
+    request: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -135,6 +170,6 @@ class Approval:
 def _asked_audits(values: Any) -> tuple[AskedAudit, ...]:
     audits = tuple(AskedAudit(**audit) for audit in values)
     for audit in audits:
-        if not all(isinstance(text, str) for text in (audit.name, audit.check, audit.text)):
+        if not all(isinstance(text, str) for text in (audit.name, audit.check, audit.text, audit.reason)):
             raise TypeError(audit)
     return audits

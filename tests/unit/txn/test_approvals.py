@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deltalite.requests import Approval, Audit, AuditScope
@@ -13,6 +15,7 @@ ASKED_MS = 100 * HOUR_MS
 NOW_MS = ASKED_MS + 5 * HOUR_MS
 ROWS = {"rows": "x IS NULL"}
 SHARE = {**ROWS, "max_share": 0.01}
+INF = float("inf")
 RANGE = {"aggregate": "sum(x)", "min": 10, "max": 20}
 CHANGE = {"row_count": True, "max_change": 0.1}
 FRESH = {"freshness": "at", "max_age_hours": 1, "as_of": "1970-01-05T04:00:00Z"}
@@ -49,13 +52,22 @@ def is_accepted(approval, audit, value, **more):
             [{"value": 5, "rows": 100}, {"value": 5, "rows": 200}],
             [{"value": 5, "rows": 50}, {"value": 6, "rows": 200}],
         ),
-        (RANGE, {"value": 8}, [{"value": 9}, {"value": 22}], [{"value": 7}, {"value": 23}]),
+        # The share may not grow, also if only the number of rows is limited.
+        (ROWS, {"value": 3, "rows": 9}, [{"value": 3, "rows": 10}], [{"value": 3, "rows": 8}, {"value": 3}]),
+        # The opposite failure is worse.
+        (RANGE, {"value": 8}, [{"value": 9}], [{"value": 7}, {"value": 21}]),
         (
             CHANGE,
             {"value": 50, "before": 100},
-            [{"value": 60, "before": 100}, {"value": 149, "before": 100}],
-            [{"value": 40, "before": 100}, {"value": 151, "before": 100}],
+            [{"value": 60, "before": 100}, {"value": 30, "before": 60}],
+            [{"value": 40, "before": 100}, {"value": 149, "before": 100}],
         ),
+        ({**CHANGE, "min": 500}, {"value": 50}, [{"value": 60}], [{"value": 60, "before": 9}, {"value": 40}]),
+        # The last digits of a double depend on the order of the rows. An integer is exact.
+        (RANGE, {"value": 1e9}, [{"value": 1e9 + 0.5}], [{"value": 1e9 + 2}]),
+        (RANGE, {"value": 10**9}, [{"value": 10**9}], [{"value": 10**9 + 1}]),
+        (RANGE, {"value": INF}, [{"value": INF}, {"value": 21}], [{"value": -INF}, {"value": 9}]),
+        (RANGE, {"value": 10**400}, [{"value": 21}, {"value": 21.5}], [{"value": 10**400 + 1}, {"value": INF}]),
         (FRESH, {"value": 50 * HOUR_MS}, [{"value": 60 * HOUR_MS}], [{"value": 49 * HOUR_MS}]),
         # The five hours of waiting do not count.
         ({**FRESH, "as_of": "now"}, {"value": 50 * HOUR_MS}, [{"value": 50 * HOUR_MS}], [{"value": 49 * HOUR_MS}]),
@@ -94,6 +106,36 @@ def test_only_audits_of_level_ask_are_asked_and_errors_are_not():
     assert not question_of([measured(ask, 0)], audits, effect="", samples={}, now_ms=1).audits
 
 
+def test_a_question_says_why_the_approval_does_not_cover_its_values():
+    audit = Audit(name="a", level="ask", **ROWS)
+    approval = approval_of(audit, 3, rows=9)
+
+    def reason(audit, **values):
+        results = [measured(audit, now_ms=NOW_MS, **values)]
+        (asked,) = question_of(
+            results, {audit.name: audit}, effect="", samples={}, now_ms=NOW_MS, approval=approval
+        ).audits
+        return asked.reason
+
+    assert reason(audit, value=4, rows=12) == (
+        "the number of bad rows got worse: measured 4 of 12 rows, accepted 3 of 9 rows"
+    )
+    assert reason(audit, value=3, rows=8).startswith("their share got worse")
+    assert "no audit of this name" in reason(Audit(name="b", level="ask", **ROWS), value=1)
+    assert "changed" in reason(Audit(name="a", level="ask", rows="y"), value=1)
+
+
+def test_a_question_has_no_paths_if_an_audit_shows_no_samples():
+    ask, hidden = Audit(name="ask", level="ask", **ROWS), Audit(name="hidden", samples=0, **ROWS)
+
+    def effect(*audits):
+        return question_of(
+            [measured(ask, 1)], {audit.name: audit for audit in audits}, effect="/p=1", samples={}, now_ms=1
+        ).effect
+
+    assert (effect(ask), effect(ask, hidden)) == ("/p=1", "")
+
+
 def test_the_code_of_a_question_changes_with_its_values_and_not_with_its_samples():
     audit = Audit(name="a", level="ask", **ROWS)
 
@@ -101,3 +143,7 @@ def test_the_code_of_a_question_changes_with_its_values_and_not_with_its_samples
         return question_of([measured(audit, value)], {"a": audit}, effect="", samples={"a": samples}, now_ms=value).code
 
     assert code(3) == code(3, samples=["{}"]) != code(4)
+    question = question_of([measured(audit, 3)], {"a": audit}, effect="", samples={}, now_ms=1)
+    codes = {replace(question, request=request).code for request in ({}, {"table": "/a"}, {"table": "/b"})}
+    assert len(codes) == 3
+    assert all(code[0].isalpha() for code in codes)

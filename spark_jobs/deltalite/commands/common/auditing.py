@@ -63,8 +63,10 @@ class Auditor:
         *,
         has_new_rows: bool,
         approval: Approval | None = None,
+        request_parts: Mapping[str, str] | None = None,
     ) -> None:
         self._spark = spark
+        self._request_parts = request_parts or {}
         self._approval = approval
         self._audits = audits
         self._store = store
@@ -129,9 +131,8 @@ class Auditor:
         samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
         effect = _text_of_files(self._store.root, proposal)
         raise_if_failed(self._store.root, results, effect, samples)
-        raise_if_undecided(
-            self._store.root, question_of(results, audits, effect=effect, samples=samples, now_ms=time_ms)
-        )
+        question = question_of(results, audits, effect=effect, samples=samples, now_ms=time_ms, approval=self._approval)
+        raise_if_undecided(self._store.root, replace(question, request=self._request_parts))
         operation = proposal.operation
         operation = replace(operation, parameters={**operation.parameters, AUDITS: audits_parameter(results)})
         proposal = replace(proposal, operation=operation)

@@ -31,6 +31,7 @@ from deltalite.commands.write.attempt import Describer, RowConverter, SharedPart
 from deltalite.commands.write.report import write_operation
 from deltalite.errors import DeltaLiteError, TableExistsError
 from deltalite.requests import WriteMode, WriteRequest
+from deltalite.requests.approvals import request_parts
 from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -81,7 +82,14 @@ def write(
             request=request,
             store=store,
             kept_rows=kept_rows,
-            auditor=Auditor(spark, request.audits, store, has_new_rows=True, approval=request.approval),
+            auditor=Auditor(
+                spark,
+                request.audits,
+                store,
+                has_new_rows=True,
+                approval=request.approval,
+                request_parts=request_parts(request.table, request.identity, request.audits),
+            ),
             describe=describe,
             convert=convert,
             quarantine=quarantine,
