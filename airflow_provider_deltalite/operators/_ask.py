@@ -45,6 +45,10 @@ class AskSettings:
     assigned_users: tuple[Mapping[str, str], ...] = ()
     notifiers: tuple[Any, ...] = ()
 
+    def allows(self, user_id: str | None) -> bool:
+        """Whether the user with this id may accept values."""
+        return not self.assigned_users or user_id in {str(user["id"]) for user in self.assigned_users}
+
     @classmethod
     def of(cls, values: Mapping[str, Any] | None) -> Self:
         """Return the settings of the parameter `ask`.

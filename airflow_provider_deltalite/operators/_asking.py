@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_deltalite.operators._ask import AskSettings, Decision, refuse_without_questions
+from airflow_provider_deltalite.operators._submission import forget_job
 from airflow_provider_deltalite.output import escape_line
 from deltalite.errors import AuditFailedError
 from deltalite.requests import Approval, AuditQuestion
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CODE = "code"
 _METHOD = "execute_after_answer"
+_HAS_ASKED = "deltalite_has_asked"  # in the task state store, which Airflow keeps as long as its question
 _MAX_NAME_CHARACTERS = 100
 _AGAIN = "Clear the task to write, audit and ask again."
 
@@ -73,11 +75,19 @@ class Answer:
         return str((self._event.get("params_input") or {}).get(CODE) or "").strip() or None
 
     @property
-    def user(self) -> str | None:
-        """The name of the person who answered; None for the default after the timeout."""
+    def user_id(self) -> str | None:
+        """The id of the person who answered; None for the default after the timeout."""
         user = self._event.get("responded_by_user") or {}
-        name = str(user.get("name") or user.get("id") or "")[:_MAX_NAME_CHARACTERS]
-        return escape_line(name) or None
+        return str(user.get("id") or "") or None
+
+    @property
+    def user(self) -> str | None:
+        """The name and the id of the person who answered; None for the default after the timeout."""
+        user = self._event.get("responded_by_user") or {}
+        name = str(user.get("name") or "")[:_MAX_NAME_CHARACTERS]
+        user_id = (self.user_id or "")[:_MAX_NAME_CHARACTERS]
+        text = f"{name} (id {user_id})" if name and user_id and name != user_id else name or user_id
+        return escape_line(text) or None
 
     @property
     def time(self) -> str:
@@ -96,7 +106,15 @@ def ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion
     :param question: The question of the job.
     :raises BaseException: ``TaskAwaitingInput`` or, before Airflow 3.3, ``TaskDeferred``.
     """
-    is_first = context["ti"].try_number == 1 and operator.approval is None
+    forget_job(operator, context)  # a run after the answer must not join the job that asked
+    state = context.get("task_state_store")
+    if state is None:  # before Airflow 3.3
+        is_first = context["ti"].try_number == 1 and operator.approval is None
+    else:
+        from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
+
+        is_first = not state.get(_HAS_ASKED)
+        state.set(_HAS_ASKED, value=True, retention=NEVER_EXPIRE)
     _ask(operator, context, question, is_first=is_first)
 
 
@@ -105,9 +123,14 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
 
     1. Nobody answered in time, or Airflow could not read the answer: raise an error.
     2. The answer is not to publish the rows: raise an error.
-    3. The answer has the code of the question, or no code and the question is the first one: return the approval.
-    4. A person answered an older question: ask again.
-    5. The default after the timeout belongs to an older question: raise an error.
+    3. Airflow published after the timeout, and `ask` does not say so any more: raise an error.
+    4. The person is not among the assigned users any more: ask again.
+    5. The answer has the code of the question, or no code and the question is the first one: return the approval.
+    6. A person answered an older question: ask again.
+    7. The default after the timeout belongs to an older question: raise an error.
+
+    Airflow keeps the assigned users and the default of the first question of a task instance. So steps 3 and 4 compare
+    the answer with the parameter `ask` of this attempt.
 
     :param operator: The operator of the task.
     :param context: The context of the task.
@@ -128,6 +151,16 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
             f"{decided_by} rejected rows of {operator.table}: {texts}. {question.effect}",
             remedy=f"Correct the rows or the audits. {_AGAIN}",
         )
+    settings = AskSettings.of(operator.ask)
+    if answer.user is None and settings.default is not Decision.PUBLISH:
+        raise AuditFailedError(
+            f"Nobody decided in time on rows of {operator.table}: {texts}. The default 'publish' is that of an older "
+            "question, and `ask` has it no longer.",
+            remedy=_AGAIN,
+        )
+    if answer.user is not None and not settings.allows(answer.user_id):
+        operator.log.warning("%s may not accept these values any more. Asking again.", decided_by)
+        return _ask(operator, context, question, is_first=answer.is_first)
     if answer.code == question.code or (answer.code is None and answer.is_first):
         operator.log.info("%s accepted %s. Running the job again.", decided_by, texts)
         return Approval(
@@ -194,8 +227,8 @@ def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestio
             operator.log.info("    %s", escape_line(sample))
     if not is_first:
         operator.log.warning(
-            "This task has asked before, and Airflow may still show the older question. If its values differ from "
-            "these, enter the code %s with the answer.",
+            "Airflow may still show an older question of this task. To accept the values above, enter the code %s with "
+            "the answer.",
             question.code,
         )
     for notifier in settings.notifiers:

@@ -102,8 +102,9 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         if self.approval is not None:
             from airflow_provider_deltalite.operators._asking import still_applies
 
-            self.approval = self.approval if still_applies(self, self.approval, commit_request) else None
-        return replace(commit_request, approval=self.approval)
+            if still_applies(self, self.approval, commit_request):
+                return replace(commit_request, approval=self.approval)
+        return commit_request
 
     def execute_after_answer(self, context: Context, **answer: Any) -> dict[str, Any]:
         """Run the job again if a person has accepted the values of audits, and return its result."""

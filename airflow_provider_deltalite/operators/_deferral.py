@@ -58,14 +58,24 @@ class Deferral:
         return None if self.approval is None else Approval.from_dict(self.approval)
 
     @property
+    def is_ended_by_trigger(self) -> bool:
+        """Whether the event is that of the trigger. Airflow 3.3 also resumes a deferred task with a person's answer."""
+        return self.event is None or self.event.get("status") in tuple(WatchEnd)
+
+    @property
     def has_timed_out(self) -> bool:
         """Whether the task has reached its deadline."""
         return (self.event or {}).get("status") == WatchEnd.TIMEOUT
 
     @property
     def warning(self) -> str | None:
-        """The reason for which the triggerer could not watch the driver; None if the driver has ended."""
+        """The reason for which the driver may still run; None if it has ended."""
         event = self.event or {}
+        if not self.is_ended_by_trigger:
+            return (
+                f"Waiting again for the driver {self.driver_id}: Airflow resumed the task without an event of the "
+                "driver's trigger, for example because a person answered an old question."
+            )
         if event.get("status") != WatchEnd.UNWATCHED:
             return None
         return (

@@ -133,6 +133,7 @@ class ServiceSubmission:
             raise deferral.timeout_error(self._operator.execution_timeout)
         if deferral.warning is not None:
             self._operator.log.warning("%s", deferral.warning)
+        self._defers = not deferral.is_ended_by_trigger
         self.poll_until_complete(deferral.driver_id, context)
 
     def kill(self) -> None:

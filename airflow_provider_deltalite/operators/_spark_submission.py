@@ -58,7 +58,7 @@ class SparkSubmission:
     def resume(self, deferral: Deferral, context: Context) -> None:
         """Wait for a job after a deferral. The job has ended, unless no triggerer could watch it."""
         operator = self._operator
-        self._may_defer = False
+        self._may_defer = not deferral.is_ended_by_trigger
         if deferral.nonce is not None:
             self._job = replace(self._job, nonce=deferral.nonce)
         operator._hook = self.make_hook()

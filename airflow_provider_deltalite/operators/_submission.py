@@ -125,3 +125,10 @@ def stored_nonce(operator: DeltaSubmitOperator, context: Context, *, otherwise: 
     """Return the stored nonce. The result is `otherwise` if this Airflow has no task state store."""
     state = context.get("task_state_store")
     return otherwise if state is None else cast("str | None", state.get(operator.nonce_key))
+
+
+def forget_job(operator: DeltaSubmitOperator, context: Context) -> None:
+    """Delete the stored id of a job that has ended, so that the next run of the task submits a new job."""
+    if (state := context.get("task_state_store")) is not None:
+        for key in (operator.external_id_key, operator.nonce_key, operator._K8S_DRIVER_STATUS_KEY):  # noqa: SLF001
+            state.delete(key)

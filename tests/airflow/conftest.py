@@ -233,6 +233,9 @@ class StateStore:
         self.values[key] = json.loads(json.dumps(value))
         self.retentions[key] = retention
 
+    def delete(self, key):
+        self.values.pop(key, None)
+
 
 class OutletEvents:
     """A stand-in for Airflow's accessor of outlet events. It creates the event of an asset at the first access."""

@@ -97,19 +97,19 @@ def test_an_approval_runs_the_job_again_and_the_commit_names_the_person(table, c
     result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))
     assert (result["version"], result["committed"], job.runs) == (1, True, 2)
     (audit,) = result["audits"]
-    assert (audit["passed"], audit["measured"], audit["accepted_by"]) == (False, 3, "Ada")
+    assert (audit["passed"], audit["measured"], audit["accepted_by"]) == (False, 3, "Ada (id 7)")
     assert audit["accepted_at"] == "2026-01-01T12:00:00+00:00"
     assert "note" not in json.dumps(result)
     # A retry of an attempt that was killed after its commit returns the commit, and nobody is asked.
     context["ti"].try_number = 2
     again = task(table).execute(context)
     assert (again["skipped"], again["version"], job.runs, len(questions)) == (True, 1, 2, 1)
-    assert again["audits"][0]["accepted_by"] == "Ada"
+    assert again["audits"][0]["accepted_by"] == "Ada (id 7)"
 
 
 def test_a_rejection_and_a_timeout_fail_the_task_for_good(table, context, job, questions):
     wait = wait_of(lambda: task(table).execute(context))
-    with pytest.raises(AirflowFailException, match=r"AuditFailedError: Ada rejected rows of .*measured 3 of 9 rows"):
+    with pytest.raises(AirflowFailException, match=r"Error: Ada \(id 7\) rejected rows of .*measured 3 of 9 rows"):
         resume(task(table), wait, context, answer("Reject", code=code_in(questions[0])))
     timeout = {"error": "The timeout has passed", "error_type": "timeout"}
     with pytest.raises(AirflowFailException, match="AuditFailedError: Nobody decided in time"):
@@ -123,8 +123,23 @@ def test_a_rejection_and_a_timeout_fail_the_task_for_good(table, context, job, q
 
 def test_the_default_after_the_timeout_can_publish(table, context, job, questions):
     wait = wait_of(lambda: task(table).execute(context))
-    result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0]), user=None))
+    default = answer("Publish", code=code_in(questions[0]), user=None)
+    # Airflow keeps the default of the first question of a task.
+    with pytest.raises(AirflowFailException, match="`ask` has it no longer"):
+        resume(task(table), wait, context, default)
+    ask = {"timeout": timedelta(hours=2), "default": "publish"}
+    result = resume(task(table, ask=ask), wait, context, default)
     assert result["audits"][0]["accepted_by"] == "default after the timeout"
+
+
+def test_only_a_user_who_is_assigned_now_can_accept_values(table, context, job, questions, capsys):
+    ask = {"assigned_users": {"id": 8, "name": "Bob"}}
+    wait = wait_of(lambda: task(table).execute(context))
+    accepting = answer("Publish", code=code_in(questions[0]))
+    again = wait_of(lambda: resume(task(table, ask=ask), wait, context, accepting))
+    assert (again.kwargs, job.runs) == (wait.kwargs, 1)
+    assert "Ada (id 7) may not accept these values any more" in capsys.readouterr().out
+    assert resume(task(table, ask={"assigned_users": {"id": "7", "name": "A"}}), again, context, accepting)["committed"]
 
 
 def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_them(
@@ -145,8 +160,9 @@ def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_the
     # Airflow still shows the first question, so an answer with its code, or without a code, runs no job.
     wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", code=old_code)))
     wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", params=False)))
+    ask = {"timeout": timedelta(hours=2), "default": "publish"}
     with pytest.raises(AirflowFailException, match="The default belongs to an older question"):
-        resume(task(table), wait, context, answer("Publish", code=old_code, user=None))
+        resume(task(table, ask=ask), wait, context, answer("Publish", code=old_code, user=None))
     assert job.runs == 2
     result = resume(task(table), wait, context, answer("Publish", code=f" {new_code} "))
     assert (result["version"], result["audits"][0]["measured"], job.runs) == (1, 4, 3)
@@ -170,7 +186,7 @@ def test_an_approval_does_not_count_for_a_changed_request(table, context, job, q
     assert f"the request changed while the task waited: {part}." in capsys.readouterr().out
     assert code_in(questions[0]) != code_in(questions[1])
     result = resume(task(table, **changes), wait, context, answer("Publish", code=code_in(questions[1])))
-    assert result["audits"][0]["accepted_by"] == "Ada"
+    assert result["audits"][0]["accepted_by"] == "Ada (id 7)"
 
 
 def test_an_approval_does_not_count_for_another_table(table, context, job, questions, tmp_path, capsys):
@@ -187,6 +203,24 @@ def test_an_answer_without_a_code_accepts_the_first_question_of_a_task_only(tabl
     assert resume(task(table), wait, context, answer("Publish", params=False))["committed"]
 
 
+@since_3_3
+def test_the_first_question_of_a_later_attempt_needs_no_code(table, context, job, questions):
+    context["ti"].try_number = 2
+    wait = wait_of(lambda: task(table).execute(context))
+    assert resume(task(table), wait, context, answer("Publish", params=False))["committed"]
+
+
+@since_3_3
+def test_the_run_after_an_answer_does_not_join_the_job_that_asked(table, context, job, questions):
+    state = context["task_state_store"]
+    first_keys = ("spark_job_id_0", "deltalite_nonce_0", "k8s_driver_status_0")
+    for key in first_keys:
+        state.set(key, "the job that asked")
+    wait = wait_of(lambda: task(table, durable=False).execute(context))
+    assert not set(first_keys) & set(state.values)
+    assert resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))["committed"]
+
+
 def test_a_retry_or_a_cleared_task_asks_again(table, context, job, questions):
     wait_of(lambda: task(table).execute(context))
     context["ti"].try_number = 2
@@ -200,7 +234,7 @@ def test_a_job_that_is_killed_after_its_commit_succeeds(table, context, job, que
     wait = wait_of(lambda: task(table).execute(context))
     job.kill_after_commit()
     result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))
-    assert (result["version"], result["committed"], result["audits"][0]["accepted_by"]) == (1, True, "Ada")
+    assert (result["version"], result["committed"], result["audits"][0]["accepted_by"]) == (1, True, "Ada (id 7)")
 
 
 def test_a_killed_task_that_waits_has_nothing_to_kill(table, context, job, questions):

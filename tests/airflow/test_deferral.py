@@ -178,6 +178,15 @@ def test_a_worker_waits_itself_if_the_triggerer_could_not_watch_the_driver(
     assert "could not watch the driver" in log and "http://rm:8088 did not answer." in log
 
 
+def test_an_answer_to_an_old_question_does_not_end_the_wait_for_the_driver(table, context, submitted, capsys):
+    deferral = deferral_of(operator(table), context)
+    with pytest.raises(TaskDeferred) as caught:
+        resume(operator(table), deferral, context, {"chosen_options": ["Publish"], "params_input": {}})
+    assert caught.value.trigger.serialize() == deferral.trigger.serialize()
+    assert caught.value.kwargs == deferral.kwargs
+    assert f"Waiting again for the driver {YARN_ID}" in capsys.readouterr().out
+
+
 def test_the_deadline_counts_from_the_start_of_the_attempt_and_kills_the_driver(table, context, submitted):
     start = datetime(2026, 3, 1, tzinfo=UTC)
     context["ti"].start_date = start

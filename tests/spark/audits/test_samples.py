@@ -14,18 +14,19 @@ from tests.support.tables import values, write_rows
 
 pytestmark = pytest.mark.spark
 
+LOGIN = "named_struct('password', 'hidden-key', 'n', map('token', 'hidden-key'))"
 TYPES = (
-    "a.b, customer, id, text, bytes, price, tags, at, api_key",
-    "1, 'ann', 1, 'ok', X'00', 1.5BD, array(1), TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
-    "2, NULL, 7, 'two\\nlines', X'00FF', 2.5BD, array(1, 2), TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
-    "3, 'bob', 7, repeat('x', 5000), X'00FF', NULL, array(1, 2), TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
-    "4, 'bob', 7, '', X'00FF', NULL, array(1, 2), TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
+    "a.b, customer, id, text, bytes, price, tags, login, at, api_key",
+    "1, 'ann', 1, 'ok', X'00', 1.5BD, array(1), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
+    "2, NULL, 7, 'two\\nlines', X'00FF', 2.5BD, array(1, 2), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
+    "3, 'bob', 7, repeat('x', 5000), X'00FF', NULL, array(1, 2), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
+    "4, 'bob', 7, '', X'00FF', NULL, array(1, 2), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
 )
 
 
 def rows_of_all_types():
     columns, *rows = TYPES
-    return values(columns.replace("a.b", "`a.b`"), *rows)
+    return values(columns.replace("a.b", "`a.b`"), *(row.replace("LOGIN", LOGIN) for row in rows))
 
 
 def audits(level, customers, samples=None):
@@ -45,7 +46,8 @@ def test_audits_that_do_not_pass_show_samples_only_in_the_error_and_the_log(spar
         write_rows(spark, table, rows_of_all_types(), audits=audits("fail", customers))
     problem = caught.value.problem
     assert 'Samples of \'customers\': {"customer": null, "a.b": 2, "id": 7, "text": "two\\nlines"' in problem
-    assert '"bytes": "00FF", "price": "2.5", "tags": "[1, 2]", "at": "2026-01-01 00:00:00"' in problem
+    assert '"bytes": "00FF", "price": "2.5", "tags": "[1,2]", "login": "{' in problem
+    assert '"at": "2026-01-01 00:00:00"' in problem
     assert 'Samples of \'key\': {"id": 7, "number of rows": 3}.' in problem
     assert 'Samples of \'known\': {"customer": "bob", "number of rows": 2}.' in problem
     assert "Samples of 'sum'" not in problem

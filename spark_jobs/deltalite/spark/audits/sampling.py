@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import DeltaLiteError
-from deltalite.protocol.schema import DataType, PrimitiveType, StructField, StructType
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.results import AuditResult
 from deltalite.spark.audits.measuring import AuditedRows, bad_references
@@ -113,12 +113,17 @@ def _shown_fields(schema: StructType, sql: str) -> list[StructField]:
 
 
 def _shown_column(column: Column, data_type: DataType) -> Column:
-    """Return the value of a column as a number, a boolean, or the beginning of its text."""
+    """Return the value of a column as a number, a boolean, or the beginning of its text.
+
+    The text of a nested value is JSON. It has the names of the fields, by which the redaction finds secrets.
+    """
     match data_type:
         case PrimitiveType(name) if name in _JSON_TYPES:
             return column
         case PrimitiveType("binary"):
             return F.hex(F.substring(column, 1, _MAX_BYTES))
+        case StructType() | MapType() | ArrayType():
+            return F.substring(F.to_json(column), 1, MAX_READ_CHARACTERS)
         case _:
             return F.substring(column.cast("string"), 1, MAX_READ_CHARACTERS)
 
