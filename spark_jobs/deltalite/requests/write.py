@@ -11,6 +11,7 @@ from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import (
     CommitRequest,
     Fault,
+    OnRerun,
     OutOfOrder,
     convert_to_enum,
     faults_of_rerun_replace,
@@ -78,6 +79,12 @@ class WriteRequest(CommitRequest):
         if self.out_of_order is not None:
             convert_to_enum(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
+
+    @property
+    def replaces_earlier_rows(self) -> bool:
+        """Whether the write removes the rows that its run has committed before, if it was cleared."""
+        replaces = self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE
+        return replaces or self.mode is WriteMode.OVERWRITE
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""

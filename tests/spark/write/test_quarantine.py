@@ -218,6 +218,32 @@ def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
     assert [row["run"] for row in quarantined(quarantine) if row["record"]["id"] == 9] == ["rival"]
 
 
+@pytest.mark.parametrize(
+    ("rerun", "is_kept"),
+    [
+        ({"mode": "overwrite", "on_rerun": "write"}, False),
+        ({"on_rerun": "replace"}, False),
+        ({"on_rerun": "write"}, True),
+    ],
+)
+def test_a_cleared_run_replaces_rejected_rows_if_it_replaces_its_good_rows(spark, tmp_path, rerun, is_kept):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+
+    def write(values_of_rows, generation, run="r"):
+        query = values("id, customer", *values_of_rows)
+        write_rows(
+            spark, table, query, run=run, generation=generation, **rerun, **options(quarantine, CUSTOMERS)
+        )  # fmt: skip
+        table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+        return [row["txn_version"] for row in table_rows if row["run"] == "r"]
+
+    write(["3, NULL", "4, 'b'"], 0, run="other")
+    assert write(["1, NULL", "2, 'a'"], 0) == [0]
+    assert sorted(write(["1, NULL", "2, 'a'"], 1)) == ([0, 1] if is_kept else [1]), "each bad row once"
+    assert sorted(write(["1, 'correct'", "2, 'a'"], 2)) == ([0, 1] if is_kept else []), "a row is in one table"
+    assert [row["run"] for row in quarantined(quarantine)].count("other") == 1
+
+
 def test_a_copy_has_one_quarantine_for_bad_records_and_rejected_rows(spark, tmp_path, caplog):
     landing, table, quarantine = tmp_path / "landing", tmp_path / "t", tmp_path / "quarantine"
     write_file(landing, "a.csv", "id,customer\n1,a\nx,a\n2,\n3,c\n")

@@ -55,7 +55,9 @@ class BadRecords(Quarantine):
         self._separation = RecordSeparation()
         return self._separation
 
-    def _store(self, rejected_rows: DataFrame | None, base: Snapshot | None) -> QuarantineResult:
+    def _store(
+        self, rejected_rows: DataFrame | None, base: Snapshot | None, *, replaces_committed: bool
+    ) -> QuarantineResult:
         """Commit the bad records and the rejected rows.
 
         Raises:
@@ -65,14 +67,15 @@ class BadRecords(Quarantine):
         counts = self._separation.counts() if self._copy.query is None else self._separation.count_all()
         self._check_share(counts)
         if not counts.bad_records:
-            return super()._store(rejected_rows, base)
+            return super()._store(rejected_rows, base, replaces_committed=replaces_committed)
         bad_records = self._separation.bad_records(self._spark)
         _log.warning(
             "Leaving out %s bad records: %s",
             counts.bad_records,
             "; ".join(_texts(bad_records.limit(_SHOWN_RECORDS).collect())),
         )
-        return super()._store(all_rejected(bad_records, rejected_rows), base)
+        rows = all_rejected(bad_records, rejected_rows)
+        return super()._store(rows, base, replaces_committed=replaces_committed)
 
     def preview(self, row_count: int) -> int:
         """Read all new files, log up to `row_count` bad records, and return the number of all. Write nothing.

@@ -66,18 +66,22 @@ class Quarantine:
         self._table.check()
         self._result = None
 
-    def commit(self, rejected_rows: DataFrame | None, base: Snapshot | None) -> None:
+    def commit(
+        self, rejected_rows: DataFrame | None, base: Snapshot | None, *, replaces_committed: bool = False
+    ) -> None:
         """Commit the rows to the quarantine, unless an earlier attempt of this command has committed them.
 
         Args:
             rejected_rows: rows with some of the columns of a quarantine; None for no row.
             base: the snapshot of the target on which the commit to the target is based.
+            replaces_committed: whether the commit to the target removes the rows that the run has committed before. The
+                commit to the quarantine then replaces their rejected rows too.
 
         Raises:
             DeltaLiteError: as `QuarantineTable.replace_rows`.
         """
         if self._result is None:
-            self._result = self._store(rejected_rows, base)
+            self._result = self._store(rejected_rows, base, replaces_committed=replaces_committed)
 
     def withdraw(self, base: Snapshot | None) -> None:
         """Remove the rows that earlier attempts of the run have stored, because the run loads nothing.
@@ -88,8 +92,12 @@ class Quarantine:
         """
         self._table.replace_rows(None, self._transaction(base), base)
 
-    def _store(self, rejected_rows: DataFrame | None, base: Snapshot | None) -> QuarantineResult:
-        result = self._table.replace_rows(rejected_rows, self._transaction(base), base)
+    def _store(
+        self, rejected_rows: DataFrame | None, base: Snapshot | None, *, replaces_committed: bool
+    ) -> QuarantineResult:
+        result = self._table.replace_rows(
+            rejected_rows, self._transaction(base), base, replaces_committed=replaces_committed
+        )
         if result.rows:
             _log.warning("Quarantined %s rows in version %s of %s.", result.rows, result.version, result.table)
         return result

@@ -6,6 +6,8 @@ The guarantees:
 - The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
   the rows of this app id with versions that the target does not have. So the table has the rows of the last attempt,
   and the rows of a run that has committed to its target stay, also if the run is cleared and writes again.
+- If the commit to the target removes what the run has written before (an overwrite, or `on_rerun="replace"`), the
+  commit replaces all rows of this app id. So no row of a cleared run is in the table twice.
 - The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that meets
   such a transaction replaces rows; the first commit of a run is an append that reads nothing. So runs with one
   quarantine table do not conflict.
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from deltalite.txn.proposal import ReadSet
 
 _LEAST_RETRIES = 10
+_NO_VERSION = -1
 
 
 class TableWriter(Protocol):
@@ -79,33 +82,45 @@ class QuarantineTable:
             self._load()
 
     def replace_rows(
-        self, rows: DataFrame | None, txn: SetTransaction, target_base: Snapshot | None
+        self,
+        rows: DataFrame | None,
+        txn: SetTransaction,
+        target_base: Snapshot | None,
+        *,
+        replaces_committed: bool = False,
     ) -> QuarantineResult:
         """Replace the rows of this run by `rows`, or by no row if it is None, in one commit.
 
-        Without rows, commit only if an earlier attempt of this run has stored rows. If another attempt of this run has
-        committed to the target, commit nothing, and return its quarantine.
+        Without rows, commit only if this run has stored rows that the commit replaces. If another attempt of this run
+        has committed to the target, commit nothing, and return its quarantine.
 
         Args:
             rows: the rows with some of the columns of a quarantine. They must be the same in each computation.
             txn: the transaction that identifies the run: the one that the commit to the target sets, if there is one.
             target_base: the snapshot of the target on which the commit to the target is based.
+            replaces_committed: whether to replace the rows of earlier commits to the target too. Otherwise only the
+                rows of attempts that have not committed to it are replaced.
 
         Raises:
             ConcurrentTransactionException: another run with the same app id has committed to the target.
             DeltaLiteError: as `check`, and as `write`.
         """
+        committed_version = latest_version(target_base, txn.app_id)
+        kept_version = _NO_VERSION if replaces_committed else committed_version
         return replan_on_conflict(
-            partial(self._replace_rows, rows, txn, latest_version(target_base, txn.app_id)),
+            partial(self._replace_rows, rows, txn, committed_version, kept_version),
             rebase=Rebase.REPLAN,
             retries=max(self._request.conflict_retries, _LEAST_RETRIES),
             seconds=self._request.conflict_seconds,
         )
 
-    def _replace_rows(self, rows: DataFrame | None, txn: SetTransaction, committed_version: int) -> QuarantineResult:
+    def _replace_rows(
+        self, rows: DataFrame | None, txn: SetTransaction, committed_version: int, kept_version: int
+    ) -> QuarantineResult:
+        """Replace the rows of this run with versions after `kept_version`."""
         # Case 1: the run has stored no rows, and has none to store.
         with _naming_quarantine(self.address):
-            is_repeated = latest_version(self._load(), self._app_id(txn)) > committed_version
+            is_repeated = latest_version(self._load(), self._app_id(txn)) > kept_version
         if rows is None and not is_repeated:
             return QuarantineResult(table=self.address, version=None, rows=0)
         # Case 2: another attempt of the run is done, so its rows must stay.
@@ -114,7 +129,7 @@ class QuarantineTable:
             return target_commit.quarantine or QuarantineResult(table=self.address, version=None, rows=0)
         # Case 3: the run stores its rows.
         with _naming_quarantine(self.address):
-            return self._write(rows, txn, committed_version, is_repeated=is_repeated)
+            return self._write(rows, txn, kept_version, is_repeated=is_repeated)
 
     def _find_newer_commit(self, txn: SetTransaction, committed_version: int) -> OperationResult | None:
         """Return the result of another attempt of this run, if it has committed to the target meanwhile.
@@ -135,7 +150,7 @@ class QuarantineTable:
         return result
 
     def _write(
-        self, rows: DataFrame | None, txn: SetTransaction, committed_version: int, *, is_repeated: bool
+        self, rows: DataFrame | None, txn: SetTransaction, kept_version: int, *, is_repeated: bool
     ) -> QuarantineResult:
         constants: dict[str, str | int] = {
             TARGET: self._target_address,
@@ -146,19 +161,19 @@ class QuarantineTable:
         frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
 
         def plan(base: Snapshot | None) -> _RowsOfRun:
-            if (latest_version(base, self._app_id(txn)) > committed_version) != is_repeated:
+            if (latest_version(base, self._app_id(txn)) > kept_version) != is_repeated:
                 raise ConcurrentFlowException(
                     f"Another attempt of this run stored rows in {self.address} meanwhile.",
                     remedy="Run the task again.",
                 )
             return _RowsOfRun(rows_of_run=frame, txn=replace(txn, app_id=self._app_id(txn)), base=base)
 
-        uncommitted_rows = (
+        replaced_rows = (
             f"{TARGET} = {_sql_text(self._target_address)} AND {RUN} = {_sql_text(txn.app_id)} "
-            f"AND {TXN_VERSION} > {committed_version}"
+            f"AND {TXN_VERSION} > {kept_version}"
         )
         result = self._write_command(
-            self._spark, self._write_request(uncommitted_rows if is_repeated else None), plan=plan
+            self._spark, self._write_request(replaced_rows if is_repeated else None), plan=plan
         )
         return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
 

@@ -201,7 +201,11 @@ class WriteAttempt:
                 audits, self._base, proposal, target.table, new_rows, stagings, measured=measured
             )
             if self._quarantine is not None:
-                self._quarantine.commit(None if rows.rejected is None else rows.rejected.frame(self._spark), self._base)
+                self._quarantine.commit(
+                    None if rows.rejected is None else rows.rejected.frame(self._spark),
+                    self._base,
+                    replaces_committed=self._request.replaces_earlier_rows,
+                )
             proposal = replace(proposal, offsets=self._loads.record())
             proposal = replace(proposal, operation=self._with_loads(proposal.operation))
             return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
