@@ -48,6 +48,12 @@ def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:
             f"data_change=False promises that no row is lost, but the audit '{audits[0].name}' leaves out rows.",
             "Set the level of the audit to 'fail', or leave data_change out.",
         )
+    if audits and request.deduplicate is not None:
+        problem = (
+            f"deduplicate chooses the row of a key before the audit '{audits[0].name}' rejects rows, so a bad row "
+            "could defeat a good one of its key."
+        )
+        yield problem, "Filter the bad rows in `query`, or deduplicate in a later task that reads the table."
     for name, source in request.sources.items() if request.quarantine is not None else ():
         if _is_same(source.path or "", request.quarantine or ""):
             yield f"The quarantine is the source '{name}', {source.path}.", "Give the address of another table."
