@@ -74,6 +74,7 @@ def main() -> int:
         variables = {
             "AIRFLOW_VAR_LANDING": str(landing),
             "AIRFLOW_VAR_LAKE": str(lake),
+            "AIRFLOW__DELTALITE__UI_ENABLED": "True",
             "AIRFLOW__DELTALITE__UI_TABLES": str(lake / "*"),
         }
         with WholeAirflow(home / "airflow", variables=variables) as airflow:

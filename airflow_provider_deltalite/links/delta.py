@@ -81,8 +81,7 @@ class TaskLinks:
         if version is None:
             return
         if not template:
-            map_index = -1 if self._ti.map_index is None else self._ti.map_index
-            tab = task_page(self._ti.dag_id, self._ti.run_id, self._ti.task_id, map_index)
+            tab = self._task_page()
             if tab is not None:
                 self._store(DeltaCommitLink().xcom_key, current_page=tab, lasting_page=tab)
             return
@@ -103,6 +102,15 @@ class TaskLinks:
             )
             return
         self._store(DeltaCommitLink().xcom_key, current_page=page, lasting_page=page)
+
+    def _task_page(self) -> str | None:
+        """Return the address of the tab of the task, or None."""
+        map_index = -1 if self._ti.map_index is None else self._ti.map_index
+        try:
+            return task_page(self._ti.dag_id, self._ti.run_id, self._ti.task_id, map_index)
+        except Exception:  # noqa: BLE001  the task has committed, and a missing link must not fail it
+            _log.warning("Omitting the link to the tab of the task.", exc_info=True)
+            return None
 
     def _store(self, key: str, *, current_page: str | None, lasting_page: str | None) -> None:
         self.links_at_end[key] = lasting_page

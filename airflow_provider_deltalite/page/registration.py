@@ -9,6 +9,7 @@ become a space.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,7 @@ URL_PREFIX = "/deltalite"
 TASK_ROUTE = "delta-task"
 """The last part of the address of a task's tab in Airflow's UI."""
 _SECTION = "deltalite"
+_log = logging.getLogger(__name__)
 
 Asgi = Callable[
     [MutableMapping[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]
@@ -26,25 +28,36 @@ Asgi = Callable[
 
 
 def is_page_enabled() -> bool:
-    """Whether the deployment shows the page: `[deltalite] ui_enabled`."""
-    return bool(conf.getboolean(_SECTION, "ui_enabled", fallback=True))
+    """Whether the deployment shows the page: `[deltalite] ui_enabled`. An invalid setting counts as False."""
+    try:
+        return bool(conf.getboolean(_SECTION, "ui_enabled", fallback=False))
+    except Exception as error:  # noqa: BLE001  Airflow's class for it differs between versions
+        _log.warning("Omitting the page 'Delta tables': [deltalite] ui_enabled is not a boolean: %s", error)
+        return False
 
 
 def root_path() -> str:
-    """Return the path of Airflow's UI without a slash at the end, such as `/airflow`, from `[api] base_url`."""
+    """Return the path of Airflow's UI without a slash at the end, such as `/airflow`, from `[api] base_url`.
+
+    Raises:
+        ValueError: `base_url` is not an address.
+    """
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 def fastapi_apps() -> list[dict[str, Any]]:
-    """Return the app for the plugin; none if the page is switched off."""
-    return [{"name": "Delta tables", "app": LazyApp(), "url_prefix": URL_PREFIX}] if is_page_enabled() else []
+    """Return the app for the plugin; none if the page is switched off, or if `[api] base_url` is invalid."""
+    if not is_page_enabled() or _valid_root_path() is None:
+        return []
+    return [{"name": "Delta tables", "app": LazyApp(), "url_prefix": URL_PREFIX}]
 
 
 def external_views() -> list[dict[str, Any]]:
-    """Return the menu entry and the tabs for the plugin; none if the page is switched off."""
-    if not is_page_enabled():
+    """Return the menu entry and the tabs for the plugin; none if `fastapi_apps` returns no app."""
+    root = _valid_root_path() if is_page_enabled() else None
+    if root is None:
         return []
-    base = root_path() + URL_PREFIX
+    base = root + URL_PREFIX
     icons = {"icon": f"{base}/static/icon.svg", "icon_dark_mode": f"{base}/static/icon-dark.svg"}
     views = (
         ("Delta tables", "nav", "delta-tables", "/lake"),
@@ -68,11 +81,22 @@ def external_views() -> list[dict[str, Any]]:
 def task_page(dag_id: str, run_id: str, task_id: str, map_index: int) -> str | None:
     """Return the address of a task's tab in Airflow's UI; None if the page is switched off, or has no known address."""
     base_url = conf.get("api", "base_url", fallback=None)
-    if not base_url or not is_page_enabled() or urlsplit(base_url).scheme not in ("http", "https"):
+    if not base_url or not is_page_enabled() or _valid_root_path() is None:
+        return None
+    if urlsplit(base_url).scheme not in ("http", "https"):
         return None
     dag, run, task = (quote(part, safe="") for part in (dag_id, run_id, task_id))
     mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
     return f"{base_url.rstrip('/')}/dags/{dag}/runs/{run}/tasks/{task}{mapped}/plugin/{TASK_ROUTE}"
+
+
+def _valid_root_path() -> str | None:
+    """Return the path of Airflow's UI, or None. Each process loads the plugin, so no setting may raise an error."""
+    try:
+        return root_path()
+    except ValueError as error:
+        _log.warning("Omitting the page 'Delta tables': [api] base_url is not an address: %s", error)
+        return None
 
 
 class LazyApp:

@@ -77,6 +77,7 @@ def test_a_commit_links_to_the_tab_of_its_task(
     table, spark_submit, context, pushed_values, monkeypatch, map_index, mapped
 ):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/prod")
+    monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", "True")
     context["ti"].map_index = map_index
     spark_submit.set_script(PRINT_RESULT)
     task = write_task(table)
@@ -85,6 +86,17 @@ def test_a_commit_links_to_the_tab_of_its_task(
     tab = f"https://airflow.example/prod/dags/sales/runs/{run}/tasks/load{mapped}/plugin/delta-task"
     assert pushed_values == {COMMIT_LINK_KEY: [tab]}
     assert links_of(task)[COMMIT_LINK_KEY] == tab
+
+
+@pytest.mark.parametrize(("enabled", "base_url"), [("maybe", "https://airflow.example"), ("True", "http://[x")])
+def test_an_invalid_setting_fails_no_task_that_has_committed(
+    table, spark_submit, context, pushed_values, monkeypatch, enabled, base_url
+):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", enabled)
+    spark_submit.set_script(PRINT_RESULT)
+    assert write_task(table).execute(context)["version"] == 4
+    assert pushed_values == {}
 
 
 def test_a_failed_task_links_to_its_application_in_a_history_server(

@@ -74,6 +74,7 @@ class WholeAirflow:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__DELTALITE__COMMIT_LINK": "https://files.example/{key}",
+            "AIRFLOW__DELTALITE__UI_ENABLED": "True",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database or f"sqlite:///{home / 'airflow.db'}",
             # Airflow parses a changed file at once, and an unchanged file only once an hour.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",

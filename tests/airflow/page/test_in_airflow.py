@@ -14,9 +14,15 @@ def api_server(airflow_db):
     from airflow.api_fastapi.app import create_app, purge_cached_app
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
+    from airflow_provider_deltalite.page import registration
+    from airflow_provider_deltalite.plugin import DeltaLitePlugin
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "planted" * 12)
+        patch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", "True")
+        patch.setattr(DeltaLitePlugin, "fastapi_apps", registration.fastapi_apps())
+        patch.setattr(DeltaLitePlugin, "external_views", registration.external_views())
         purge_cached_app()
         app = create_app(apps="core")
 

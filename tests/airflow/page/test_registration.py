@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
 
 from airflow_provider_deltalite.page import registration
 from airflow_provider_deltalite.page.settings import read_settings
-from airflow_provider_deltalite.plugin import DeltaLitePlugin
+
+
+@pytest.fixture
+def enabled(monkeypatch):
+    """Switch the page on."""
+    monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", "True")
 
 
 @pytest.mark.parametrize(
     ("base_url", "path"), [("", ""), ("http://localhost:8080", ""), ("https://company.example/airflow/", "/airflow")]
 )
-def test_the_views_lie_below_the_path_of_airflow(monkeypatch, base_url, path):
+def test_the_views_lie_below_the_path_of_airflow(monkeypatch, enabled, base_url, path):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     views = {view.destination: view for view in map(ExternalViewResponse.model_validate, registration.external_views())}
     assert views.keys() == {"nav", "dag", "dag_run", "task_instance"}
@@ -25,16 +32,30 @@ def test_the_views_lie_below_the_path_of_airflow(monkeypatch, base_url, path):
     assert all(view.icon.startswith(f"{path}/deltalite/static/") for view in views.values())
 
 
-def test_the_plugin_has_the_app_and_the_views():
-    assert [app["url_prefix"] for app in DeltaLitePlugin.fastapi_apps] == ["/deltalite"]
-    assert len(DeltaLitePlugin.external_views) == 4
+PLUGIN = """
+from airflow_provider_deltalite.plugin import DeltaLitePlugin as plugin
+print(len(plugin.macros), len(plugin.fastapi_apps), len(plugin.external_views))
+"""
 
 
-def test_the_page_can_be_switched_off(monkeypatch):
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://localhost:8080")
-    monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", "False")
-    assert registration.fastapi_apps() == registration.external_views() == []
-    assert registration.task_page("d", "r", "t", -1) is None
+@pytest.mark.parametrize(
+    ("enabled", "base_url", "parts"),
+    [
+        ("True", "http://localhost:8080", "1 1 4"),
+        (None, "http://localhost:8080", "1 0 0"),
+        ("False", "http://localhost:8080", "1 0 0"),
+        ("maybe", "http://localhost:8080", "1 0 0"),
+        ("True", "http://[x", "1 0 0"),
+    ],
+)
+def test_the_plugin_keeps_its_macros_whatever_the_settings_are(monkeypatch, enabled, base_url, parts):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    if enabled is not None:
+        monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", enabled)
+    process = subprocess.run([sys.executable, "-c", PLUGIN], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == parts
+    assert ("Omitting the page" in process.stdout + process.stderr) == (enabled == "maybe" or base_url.endswith("[x"))
+    assert registration.task_page("d", "r", "t", -1) is None or parts == "1 1 4"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +67,7 @@ def test_the_page_can_be_switched_off(monkeypatch):
         ("/airflow", -1, None),
     ],
 )
-def test_the_address_of_a_tab_is_known_with_a_web_address_of_airflow(monkeypatch, base_url, map_index, page):
+def test_the_address_of_a_tab_is_known_with_a_web_address_of_airflow(monkeypatch, enabled, base_url, map_index, page):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     assert registration.task_page("d", "m+1", "g.t", map_index) == page
 
