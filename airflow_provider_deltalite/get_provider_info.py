@@ -77,8 +77,8 @@ def get_provider_info() -> dict[str, Any]:
                             "The web address of a task's button 'Delta commit'. It may contain the fields {bucket}, "
                             "{key} (the commit's file in the bucket), {uri} (bucket and key with scheme), {table} and "
                             "{version}, which are percent-encoded. If the setting is empty, the button opens the tab "
-                            "'Delta' of the task, and needs ui_enabled and [api] base_url. The button is missing if the "
-                            "address is not http or https, because Airflow's UI opens no other addresses."
+                            "'Delta' of the task, and needs ui_enabled and [api] base_url. The button is missing if "
+                            "the address is not http or https, because Airflow's UI opens no other addresses."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
