@@ -5,16 +5,21 @@ DAG parsing imports this module. `_asking.py` asks the question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Self
 
 from deltalite.errors import InstallationError, InvalidRequestError
 from deltalite.requests import AuditLevel
 
+_MIN_STANDARD_PROVIDER = (1, 21)  # the oldest version with which questions are tested
+_REQUIREMENT = (
+    "Install Airflow 3.1.8 or later with apache-airflow-providers-standard 1.21 or later, or choose another level."
+)
 _KEYS = ("timeout", "default", "assigned_users", "notifiers")
 
 
@@ -80,10 +85,10 @@ class AskSettings:
                 "ask.default has no effect without ask.timeout.", remedy="Give a timeout, or leave the default out."
             )
         users = _as_tuple(values.get("assigned_users"))
-        if not all(isinstance(user, Mapping) and {"id", "name"} <= set(user) for user in users):
+        if (not users and values.get("assigned_users") is not None) or not all(map(_is_user, users)):
             raise InvalidRequestError(
                 f"ask.assigned_users is {values['assigned_users']!r}.",
-                remedy='Give users as {"id": ..., "name": ...}.',
+                remedy='Give users as {"id": ..., "name": ...}, or leave the key out so that all users may answer.',
             )
         notifiers = _as_tuple(values.get("notifiers"))
         if not all(map(callable, notifiers)):
@@ -108,11 +113,25 @@ def has_questions(audits: object) -> bool:
     )
 
 
+def all_levels_are_known(audits: object, is_unknown: Callable[[Any], bool]) -> bool:
+    """Whether the level of each audit is known when the DAG is parsed.
+
+    :param audits: The parameter ``audits``.
+    :param is_unknown: Whether a value is known only when the task runs.
+    """
+    if audits is None:
+        return True
+    if isinstance(audits, str) or not isinstance(audits, Sequence):
+        return False
+    return all(isinstance(audit, Mapping) and not is_unknown(audit.get("level")) for audit in audits)
+
+
 def refuse_without_questions() -> None:
     """Raise an error if this Airflow cannot ask a person.
 
     Raises:
-        InstallationError: Airflow lacks human-in-the-loop. Before Airflow 3.3 the standard provider has a part of it.
+        InstallationError: Airflow lacks human-in-the-loop, or a part of it is too old. Before Airflow 3.3 the standard
+            provider has a part of it.
     """
     missing = [
         name
@@ -122,7 +141,17 @@ def refuse_without_questions() -> None:
     if missing:
         raise InstallationError(
             f"Audits of level 'ask' need Airflow's human-in-the-loop, but {' and '.join(missing)} is not installed.",
-            remedy="Install apache-airflow-providers-standard 1.9 or later, or choose another level.",
+            remedy=_REQUIREMENT,
+        )
+    from airflow import sdk
+
+    if not hasattr(sdk.Param, "serialize"):  # Airflow 3.1.0 to 3.1.2
+        raise InstallationError("Audits of level 'ask' do not work with this Airflow.", remedy=_REQUIREMENT)
+    provider_version = version("apache-airflow-providers-standard")
+    if tuple(map(int, provider_version.split(".")[:2])) < _MIN_STANDARD_PROVIDER:
+        raise InstallationError(
+            f"Audits of level 'ask' do not work with apache-airflow-providers-standard {provider_version}.",
+            remedy=_REQUIREMENT,
         )
 
 
@@ -131,6 +160,12 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ImportError:
         return False
+
+
+def _is_user(user: Any) -> bool:
+    return isinstance(user, Mapping) and all(
+        isinstance(user.get(key), str | int) and str(user[key]).strip() for key in ("id", "name")
+    )
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -287,11 +287,11 @@ def body_of(question: AuditQuestion, table: str, try_number: int) -> str:
     ]
     for name, samples in question.samples.items():
         lines += [f"Samples of the audit {_inline(name)}:", *_code_block(samples)]
-    effect_of_publish = "the task writes and audits the rows again, and commits if no value above gets worse."
+    effect_of_publish = "the task writes and audits the rows again. It commits unless a value is worse than above."
     lines += [
         f"Table: {_inline(table)}. Measured by attempt {try_number} at {time}.",
         *_code_block([question.effect]),
-        f"**{Decision.PUBLISH.label}**: {effect_of_publish} Otherwise it asks again.",
+        f"**{Decision.PUBLISH.label}**: {effect_of_publish} If a value is worse, it asks again.",
         "",
         f"**{Decision.REJECT.label}**: the task fails, and the table stays as it is.",
     ]
@@ -299,8 +299,8 @@ def body_of(question: AuditQuestion, table: str, try_number: int) -> str:
 
 
 def _code_block(texts: Any) -> list[str]:
-    """Return a block of code. Escapes keep each text in one line, so that no line of it can end the block."""
-    return ["", "```text", *(f" {escape_line(text)}" for text in texts if text), "```", ""]
+    """Return a block of code. Each text is one line, with too many blanks before it to end the block."""
+    return ["", "```text", *(f"    {escape_line(text)}" for text in texts if text), "```", ""]
 
 
 def _inline(text: str) -> str:

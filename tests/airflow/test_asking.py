@@ -84,8 +84,8 @@ def test_the_question_has_the_values_and_samples_and_the_slot_is_free(table, con
     assert question["defaults"] == ["Reject"]
     assert question["assigned_users"] == [{"id": "7", "name": "Ada"}]
     assert "'customers' (rows on new_rows): measured 3 of 9 rows, allowed max_rows=0" in question["body"]
-    assert '\n {"customer": null, "note": "```\\n# x"}\n' in question["body"]
-    assert "\n Rows in /f.\n" in question["body"]
+    assert '\n    {"customer": null, "note": "```\\n# x"}\n' in question["body"]
+    assert "\n    Rows in /f.\n" in question["body"]
     assert notified == [context]
     assert wait.trigger is not None or wait.timeout == timedelta(hours=2)
     assert "note" not in json.dumps(wait.kwargs), "Airflow's database has sample rows only in the question"
@@ -270,6 +270,8 @@ def test_a_mapped_delete_asks_too(table, context, job, questions):
         ({"timeout": timedelta(1), "default": "yes"}, "ask.default is 'yes'"),
         ({"default": "publish"}, "no effect without ask.timeout"),
         ({"assigned_users": ["me"]}, "ask.assigned_users"),
+        ({"assigned_users": []}, "ask.assigned_users"),
+        ({"assigned_users": {"id": None, "name": "me"}}, "ask.assigned_users"),
         ({"notifiers": "me"}, "ask.notifiers"),
     ],
     ids=str,
@@ -281,6 +283,21 @@ def test_wrong_settings_are_rejected_when_the_dag_is_parsed(ask, problem):
         DeltaDeleteOperator(task_id="t", table="/t", condition="a", ask=ask)
     with pytest.raises(InvalidRequestError, match=problem):
         DeltaCopyOperator(task_id="t", table="/t", source={"format": "csv", "path": "/in/*"}, ask=ask)
+
+
+def test_settings_without_an_audit_that_asks_are_rejected_when_the_dag_is_parsed():
+    for audits in ([], None, [{**AUDIT, "level": "warn"}]):
+        with pytest.raises(InvalidRequestError, match="no audit has the level 'ask'"):
+            task("/t", audits=audits, ask={})
+    for audits in ("{{ var.json.audits }}", [{**AUDIT, "level": "{{ params.level }}"}]):
+        task("/t", audits=audits, ask={})
+
+
+@pytest.mark.parametrize("version", ["1.9.0", "1.20.3"])
+def test_an_old_provider_is_refused_when_the_dag_is_parsed(monkeypatch, version):
+    monkeypatch.setattr(_ask, "version", lambda name: version)
+    with pytest.raises(InstallationError, match=f"do not work with apache-airflow-providers-standard {version}"):
+        task("/t")
 
 
 def test_a_check_cannot_ask():
