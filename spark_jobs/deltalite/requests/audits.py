@@ -135,6 +135,15 @@ class Audit:
         return DEFAULT_SAMPLES if self.samples is None else self.samples
 
     @property
+    def has_default_limit(self) -> bool:
+        """Whether the limit is the default of the level `quarantine`, which also limits all such audits together.
+
+        JSON has the default as a value, so `max_share=0.5` in a request is the default too.
+        """
+        is_rejecting = self.level is AuditLevel.QUARANTINE
+        return is_rejecting and self.max_rows is None and self.max_share == DEFAULT_MAX_REJECTED_SHARE
+
+    @property
     def threshold(self) -> str:
         """The thresholds as a text, such as `max_rows=0`."""
         values = {name: getattr(self, name) for name in _THRESHOLDS if getattr(self, name) is not None}

@@ -97,7 +97,7 @@ def test_rejected_rows_are_quarantined_once_as_they_would_be_stored(spark, tmp_p
     assert (clean.quarantine.version, clean.quarantine.rows, clean.audits[0].measured) == (None, 0, 0)
     dynamic = write_rows(
         spark, table, query, run="dynamic", mode="overwrite", partition_overwrite="dynamic",
-        **options(quarantine, CUSTOMERS, AMOUNTS, {"name": "last", "rows": "id IN (4, 6)"}),
+        **options(quarantine, CUSTOMERS, AMOUNTS, {"name": "last", "rows": "id IN (4, 6)", "max_share": 1}),
     )  # fmt: skip
     assert [row[0] for row in rows(table)] == [1, 4, 6, 7], "a partition without a good row is not replaced"
     assert dynamic.quarantine.rows == 5
@@ -110,7 +110,7 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
     """Also if two computations of the query return different rows."""
     quarantine = tmp_path / "quarantine"
     query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(2000))"
-    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 4 = 0"})
+    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"})
 
     def check_halves(table, run):
         result = write_rows(
@@ -121,10 +121,10 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
         rejected = [row for row in quarantined(quarantine) if row["run"] == run]
         records = [tuple(row["record"].values()) for row in rejected]
         assert sorted(row_id for row_id, _ in [*written, *records]) == list(range(2000))
-        assert all(draw >= 30 and draw % 4 for _, draw in written)
-        assert all(draw < 30 or draw % 4 == 0 for _, draw in records)
+        assert all(draw >= 30 and draw % 5 for _, draw in written)
+        assert all(draw < 30 or draw % 5 == 0 for _, draw in records)
         assert [audit.measured for audit in result.audits] == [
-            sum(draw < 30 for _, draw in records), sum(draw % 4 == 0 for _, draw in records),
+            sum(draw < 30 for _, draw in records), sum(draw % 5 == 0 for _, draw in records),
         ]  # fmt: skip
         assert all((row["audit"] == "low") == (row["record"]["draw"] < 30) for row in rejected)
 
@@ -242,6 +242,30 @@ def test_a_cleared_run_replaces_rejected_rows_if_it_replaces_its_good_rows(spark
     assert sorted(write(["1, NULL", "2, 'a'"], 1)) == ([0, 1] if is_kept else [1]), "each bad row once"
     assert sorted(write(["1, 'correct'", "2, 'a'"], 2)) == ([0, 1] if is_kept else []), "a row is in one table"
     assert [row["run"] for row in quarantined(quarantine)].count("other") == 1
+
+
+def test_a_write_of_bad_rows_only_replaces_nothing(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    write_rows(spark, table, values("id, customer", "1, 'a'", "20, 'b'"))
+    query = values("id, customer", "2, NULL", "-1, 'c'")
+    audits = options(quarantine, CUSTOMERS, {"name": "ids", "rows": "id < 0"})
+    for replaced in ({}, {"replace_where": "id < 10"}):
+        with pytest.raises(AuditFailedError, match="'customers', 'ids' together reject 2 of 2 rows"):
+            write_rows(spark, table, query, run="r", mode="overwrite", **replaced, **audits)
+    assert ([row[0] for row in rows(table)], quarantine.exists()) == ([1, 20], False)
+
+
+def test_a_condition_that_fails_for_a_row_is_an_error_of_its_audit(spark, tmp_path):
+    query = values("id, x", "1, 'a'", "2, '3'")
+    numbers = options(
+        tmp_path / "quarantine", {"name": "first", "rows": "id < 0"}, {"name": "num", "rows": "INT(x) < 0"}
+    )
+    with pytest.raises(InvalidRequestError, match=r"the audit 'num' with the SQL \(INT\(x\) < 0\) fails") as failure:
+        write_rows(spark, tmp_path / "t", query, **numbers)
+    assert "try_cast(x AS INT) IS NULL OR" in failure.value.remedy
+    with pytest.raises(SourceError, match="a row cannot be computed"):  # the query fails, and no audit
+        write_rows(spark, tmp_path / "t", f"SELECT id, CAST(x AS INT) AS x FROM ({query})", **numbers)
+    assert not (tmp_path / "t" / "_delta_log").exists()
 
 
 def test_a_copy_has_one_quarantine_for_bad_records_and_rejected_rows(spark, tmp_path, caplog):

@@ -18,13 +18,13 @@ from tests.unit.builders import struct
 FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_share=0.3) for name in ("a", "b"))
 
 
-def rejected_rows(good_row_count, **row_counts):
+def rejected_rows(good_row_count, audits=(FIRST, SECOND), **row_counts):
     """The rejected rows with these numbers of rows by mark, such as `m01`."""
     files = [
         DataFile(name=mark, size_bytes=1, modified_ms=1, partition_values={}, mark=mark[1:]) for mark in row_counts
     ]
     return RejectedRows(
-        store=MemoryLogStore(), audits=(FIRST, SECOND), table=TableSchema(logical=struct(a="long", b="long")),
+        store=MemoryLogStore(), audits=audits, table=TableSchema(logical=struct(a="long", b="long")),
         files=tuple(files), row_counts=tuple(row_counts.values()), good_row_count=good_row_count,
     )  # fmt: skip
 
@@ -41,8 +41,24 @@ def test_a_row_that_breaks_several_audits_counts_for_each_of_them():
 
 
 def test_a_share_above_the_limit_fails():
-    with pytest.raises(AuditFailedError, match=r"1 of 2 audits .*'b' .*measured 7 of 17 rows.*nothing was quarantined"):
+    with pytest.raises(AuditFailedError, match=r"1 of 2 audits .*'b' .*measured 7 of 17 rows.*Nothing was committed"):
         replace(rejected_rows(9, m10=1, m01=5, m11=2), audits=(FIRST, replace(SECOND, samples=0))).check_limits(None)
+
+
+def test_audits_with_the_default_limit_together_reject_at_most_half_of_the_rows(caplog):
+    default, other = (Audit(name=name, rows=f"{name} < 0", level="quarantine", samples=0) for name in ("a", "b"))
+    explicit = replace(other, max_share=1)
+    rejected_rows(5, (default, other), m10=3, m01=2).check_limits(None)
+    rejected_rows(1, (default, other), m11=1).check_limits(None)
+    rejected_rows(0, (default, explicit), m10=5, m01=5).check_limits(None)
+    rejected_rows(0, (default, other)).check_limits(None)
+    with (
+        caplog.at_level("INFO"),
+        pytest.raises(AuditFailedError, match=r"'a', 'b' together reject 10 of 10 rows") as failure,
+    ):
+        rejected_rows(0, (default, other), m10=5, m01=5).check_limits(None)
+    assert "quarantined" not in str(failure.value), "an earlier attempt may have stored rows"
+    assert caplog.text.count("did not pass in") == 2
 
 
 def test_the_reason_names_each_audit_with_its_condition():

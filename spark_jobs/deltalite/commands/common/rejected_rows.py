@@ -8,8 +8,8 @@ the audits read no row. A row that breaks several audits counts for each of them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
 from deltalite.requests import Audit, AuditScope
+from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
 from deltalite.results import AuditResult
 from deltalite.spark.audits.measuring import AuditedRows
 from deltalite.spark.audits.resolving import ResolvedAudit
@@ -98,14 +99,23 @@ class RejectedRows:
         }
 
     def check_limits(self, spark: SparkSession) -> None:
-        """Check that no audit rejects more rows than its limit allows.
+        """Check that no audit rejects more rows than its limit allows, nor all audits with the default limit together.
+
+        Log the result of each audit if the check fails.
 
         Raises:
             AuditFailedError: an audit rejects more rows. The error has samples of them.
         """
-        results = self.results()
+        results, effect = self.results(), "Nothing was committed."
         if not failed_audits(results.values()):
-            return
+            common_problem = self._problem_of_default_limits()
+            if common_problem is None:
+                return
+            defaults = {audit.name for audit in self.audits if audit.has_default_limit}
+            results = {
+                name: replace(result, passed=False) if name in defaults else result for name, result in results.items()
+            }
+            effect = f"{common_problem} {effect}"
         samples = sample_rows(
             spark,
             [ResolvedAudit(audit=audit, scope=AuditScope.NEW_ROWS) for audit in self.audits],
@@ -113,8 +123,20 @@ class RejectedRows:
             {AuditScope.NEW_ROWS: AuditedRows(frame=lambda: self._scan(spark, {}))},
             self.table.logical,
         )
-        effect = "Nothing was committed, and nothing was quarantined."
         raise_if_failed(self.store.root, list(results.values()), effect, samples)
+
+    def _problem_of_default_limits(self) -> str | None:
+        """Return the problem if the audits with the default limit together reject more rows than it allows."""
+        numbers = {number for number, audit in enumerate(self.audits) if audit.has_default_limit}
+        count = sum(n for file, n in zip(self.files, self.row_counts, strict=True) if _breaks(file, numbers))
+        row_count = self.good_row_count + self.row_count
+        if count <= DEFAULT_MAX_REJECTED_SHARE * row_count:
+            return None
+        names = ", ".join(f"'{audit.name}'" for number, audit in enumerate(self.audits) if number in numbers)
+        return (
+            f"{names} together reject {count} of {row_count} rows. Audits without another limit may together reject a "
+            f"share of {DEFAULT_MAX_REJECTED_SHARE}."
+        )
 
     def frame(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows with the columns `audit`, `reason` and `record` of a quarantine; None without rows."""
@@ -149,7 +171,12 @@ class RejectedRows:
         return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
 
 
+def _breaks(file: DataFile, numbers: Collection[int]) -> bool:
+    """Whether the rows of a file break an audit with one of these numbers."""
+    return any(number in numbers for number in broken_conditions(file.mark or ""))
+
+
 def reason_text(audits: Sequence[Audit]) -> str:
     """Return the reason for which audits reject a row, as a sentence."""
-    texts = [f"the audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in audits]
-    return f"T{', and '.join(texts)[1:]}."
+    texts = [f"audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in audits]
+    return f"The {', and the '.join(texts)}."

@@ -138,7 +138,8 @@ class WriteAttempt:
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             guards = self._guards(row_schema, target)
             conditions = self._rejecting_conditions(row_schema, target)
-            with fill_and_mark(query.frame.limit(row_count), row_schema, target, conditions) as filled:
+            audits = rejecting_audits(self._request.audits)
+            with fill_and_mark(query.frame.limit(row_count), row_schema, target, audits, conditions) as filled:
                 return count_valid_rows(filled.rows, filled.target.table, guards, filled.marks)
 
     def _stage_and_commit(self) -> OperationResult:
@@ -156,7 +157,8 @@ class WriteAttempt:
             guards = self._guards(row_schema, target)
             numbers_rows = bool(missing_identities(row_schema, target))
             conditions = self._rejecting_conditions(row_schema, target)
-            with fill_and_mark(rows, row_schema, target, conditions) as filled:
+            rejecting = rejecting_audits(self._request.audits)
+            with fill_and_mark(rows, row_schema, target, rejecting, conditions) as filled:
                 target = filled.target
                 staged_files = staging.write(filled.rows, target.table, guards, marks=filled.marks)
                 files = self._publish([file for file in staged_files if file.has_good_rows], staging, target)

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.write_target import WriteTarget
+from deltalite.errors import SourceError
 from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.schema import StructType
+from deltalite.requests import Audit
+from deltalite.spark.audits.rejecting import condition_error
 from deltalite.spark.write.column_defaults import fill_columns
 from deltalite.spark.write.identity_values import fill_identities, fill_identities_of_good_rows
 from deltalite.spark.write.row_marks import with_marks
@@ -33,7 +36,11 @@ class FilledRows:
 
 @contextmanager
 def fill_and_mark(
-    rows: DataFrame, row_schema: StructType, target: WriteTarget, conditions: Sequence[Column]
+    rows: DataFrame,
+    row_schema: StructType,
+    target: WriteTarget,
+    audits: Sequence[Audit],
+    conditions: Sequence[Column],
 ) -> Iterator[FilledRows]:
     """Yield the rows with values in the columns that the query lacks. A rejected row gets no IDENTITY value.
 
@@ -41,7 +48,11 @@ def fill_and_mark(
         rows: the rows of the query.
         row_schema: the columns of the query.
         target: the table.
-        conditions: the conditions that reject rows.
+        audits: the audits that reject rows.
+        conditions: the conditions of the audits.
+
+    Raises:
+        InvalidRequestError: a condition fails for a row, so the block has raised `SourceError`.
     """
     identities = missing_identities(row_schema, target)
     filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
@@ -49,6 +60,21 @@ def fill_and_mark(
         with fill_identities(filled_rows, identities) as (numbered_rows, count):
             yield FilledRows(rows=numbered_rows, target=target.with_high_water_marks(identities, count), marks=None)
         return
+    try:
+        with _marked_rows(filled_rows, identities, target, conditions) as marked_rows:
+            yield marked_rows
+    except SourceError as error:
+        typed_error = condition_error(filled_rows, audits, conditions)
+        if typed_error is None:
+            raise
+        raise typed_error from error
+
+
+@contextmanager
+def _marked_rows(
+    filled_rows: DataFrame, identities: list[IdentityColumn], target: WriteTarget, conditions: Sequence[Column]
+) -> Iterator[FilledRows]:
+    """Yield the rows with their marks. A rejected row gets no IDENTITY value."""
     marked_rows, marks = with_marks(filled_rows, conditions, target.schema, target.partition_columns)
     if not identities:
         yield FilledRows(rows=marked_rows, target=target, marks=marks)
