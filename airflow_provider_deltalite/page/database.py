@@ -5,6 +5,8 @@ Only this module reads the database. It writes nothing.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,13 +27,15 @@ from airflow.models.taskinstancehistory import TaskInstanceHistory
 from airflow.models.trigger import Trigger
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import Text, and_, cast, func, or_, select
 
 from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName
 
+_log = logging.getLogger(__name__)
 _RETURN_VALUE = "return_value"
 _WATCHER = "airflow_provider_deltalite.triggers.delta.DeltaTableTrigger"
-_MAX_RESULTS = 1_000
+_MAX_RESULTS = 500
+_MAX_RESULT_LENGTH = 64 * 1024
 _RUNS_PER_QUERY = 200
 
 
@@ -61,9 +65,9 @@ class AirflowDatabase:
         """Return the active assets, with the tasks and DAGs that use them."""
         with create_session() as session:
             active = session.execute(
-                select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra).join(
-                    AssetActive, (AssetActive.name == AssetModel.name) & (AssetActive.uri == AssetModel.uri)
-                )
+                select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra)
+                .join(AssetActive, (AssetActive.name == AssetModel.name) & (AssetActive.uri == AssetModel.uri))
+                .order_by(AssetModel.id)
             ).all()
             outlets, inlets = TaskOutletAssetReference, TaskInletAssetReference
             producers: dict[int, list[TaskName]] = defaultdict(list)
@@ -75,7 +79,7 @@ class AirflowDatabase:
             for reference in (DagScheduleAssetReference, inlets):
                 for asset_id, dag_id in session.execute(select(reference.asset_id, reference.dag_id)):
                     consumers[asset_id].add(dag_id)
-            watchers = {asset_id: trigger.kwargs for asset_id, trigger in session.execute(_watchers())}
+            watchers = {asset_id: _kwargs(trigger) for asset_id, trigger in session.execute(_watchers())}
         return [
             AssetFacts(
                 asset_id=asset_id,
@@ -92,14 +96,13 @@ class AirflowDatabase:
 
     def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         """Return those pairs of DAG id and run id that are DAG runs of this Airflow."""
-        run_ids = sorted({run_id for _, run_id in runs})
+        pairs = sorted(set(runs))
         existing_runs: set[tuple[str, str]] = set()
         with create_session() as session:
-            for start in range(0, len(run_ids), _RUNS_PER_QUERY):
-                some = run_ids[start : start + _RUNS_PER_QUERY]
-                rows = session.execute(select(DagRun.dag_id, DagRun.run_id).where(DagRun.run_id.in_(some)))
+            for start in range(0, len(pairs), _RUNS_PER_QUERY):
+                rows = session.execute(_existing_runs(pairs[start : start + _RUNS_PER_QUERY]))
                 existing_runs |= {(dag_id, run_id) for dag_id, run_id in rows}
-        return frozenset(existing_runs & set(runs))
+        return frozenset(existing_runs & set(pairs))
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
         """Return the attempts of a task instance, oldest first; empty if there is no such task instance."""
@@ -122,9 +125,16 @@ class AirflowDatabase:
     def results(
         self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
     ) -> list[TaskResult]:
-        """Return the return values of a run's tasks, or of one task instance. Values of other types are left out."""
-        query = select(XComModel.task_id, XComModel.map_index, XComModel.value).where(
-            XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == _RETURN_VALUE
+        """Return the return values of a run's tasks, or of one task instance. Values of other types are left out.
+
+        People and tasks choose the values, so they are parsed as JSON only, and long ones are not loaded.
+        """
+        text = cast(XComModel.value, Text)
+        query = select(XComModel.task_id, XComModel.map_index, text.label("text")).where(
+            XComModel.dag_id == dag_id,
+            XComModel.run_id == run_id,
+            XComModel.key == _RETURN_VALUE,
+            func.length(text) <= _MAX_RESULT_LENGTH,
         )
         if task_id is not None:
             query = query.where(XComModel.task_id == task_id, XComModel.map_index == map_index)
@@ -140,11 +150,39 @@ def _watchers() -> Any:
     return select(link.asset_id, Trigger).where(Trigger.id == link.trigger_id, Trigger.classpath == _WATCHER)
 
 
+def _existing_runs(pairs: Collection[tuple[str, str]]) -> Any:
+    """Return the query for the pairs of DAG id and run id that exist; it uses the index on both columns."""
+    by_dag: dict[str, list[str]] = defaultdict(list)
+    for dag_id, run_id in pairs:
+        by_dag[dag_id].append(run_id)
+    conditions = [and_(DagRun.dag_id == dag_id, DagRun.run_id.in_(run_ids)) for dag_id, run_ids in by_dag.items()]
+    return select(DagRun.dag_id, DagRun.run_id).where(or_(*conditions))
+
+
 def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
     for row in rows:
-        value = XComModel.deserialize_value(row)
+        value = _parsed(row.text)
+        if isinstance(value, str):  # Airflow stores some values as the JSON text of their JSON text
+            value = _parsed(value)
         if isinstance(value, Mapping):
             yield TaskResult(task_id=row.task_id, map_index=row.map_index, value=value)
+
+
+def _parsed(text: object) -> Any:
+    """Return the value of a JSON text; None for an invalid one. No class of a value is ever constructed."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _kwargs(trigger: Trigger) -> Mapping[str, Any] | None:
+    """Return the arguments of a trigger; None if this Airflow cannot decrypt them."""
+    try:
+        return trigger.kwargs
+    except Exception:  # noqa: BLE001  the trigger of one asset must not take the other tables from the page
+        _log.warning("Could not read the watcher of an asset: trigger %s.", trigger.id, exc_info=True)
+        return None
 
 
 def _text(values: Any, name: str) -> str | None:

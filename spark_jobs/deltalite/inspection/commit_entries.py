@@ -26,7 +26,8 @@ from deltalite.txn.proposal import SOURCE_VERSIONS
 _T = TypeVar("_T")
 _MAX_PAIRS = 60
 _MAX_AUDITS = 100
-# The length of Airflow's columns for ids. A longer id names no task of any Airflow.
+# The length of Airflow's columns for ids. A longer id names no task of any Airflow, and nor does one with characters
+# that are not printable. Databases refuse some of these, such as NUL and unpaired surrogates.
 _LONGEST_ID = 250
 # Parameters that have separate fields.
 _PARSED_PARAMETERS = frozenset({AUDITS, FLOWS, SOURCE_VERSIONS})
@@ -125,7 +126,7 @@ def counts_of(metrics: Any) -> dict[str, int]:
 def _run(info: Mapping[str, Any]) -> TaskRun | None:
     run = task_run(info)
     ids = () if run is None else (run.dag_id, run.task_id, run.run_id or "")
-    return None if any(len(text) > _LONGEST_ID for text in ids) else run
+    return None if any(len(text) > _LONGEST_ID or not text.isprintable() for text in ids) else run
 
 
 def _bounded_flow(loaded: FlowRange) -> FlowRange:

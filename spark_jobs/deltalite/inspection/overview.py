@@ -16,7 +16,7 @@ from deltalite.inspection.due_steps import decide
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import StepOutcome
-from deltalite.log.following import follow, position_at
+from deltalite.log.following import is_newest, position_at
 from deltalite.protocol.features import supported_features
 from deltalite.requests import Thresholds
 from deltalite.snapshot import Snapshot
@@ -73,7 +73,7 @@ def read_overview(
     Raises:
         DeltaLiteError: the table cannot be read; see `Snapshot.load`.
     """
-    if earlier is not None and next(follow(store, earlier.position), None) is None:
+    if earlier is not None and is_newest(store, earlier.position):
         return earlier
     snapshot = Snapshot.load(store)
     is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id

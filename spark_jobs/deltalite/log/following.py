@@ -88,6 +88,19 @@ def position_at(store: LogStore, version: int) -> LogPosition:
     return LogPosition(version=version, commit_digest=_digest(_read_start(store, version)) if version >= 0 else None)
 
 
+def is_newest(store: LogStore, position: LogPosition) -> bool:
+    """Whether the log still holds the commit of the position, and no commit after it. Takes two requests.
+
+    A position without a digest gives False, and so does a log that was deleted.
+
+    Raises:
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
+    """
+    if not position.commit_digest or _read_start(store, position.version + 1) is not None:
+        return False
+    return _digest(_read_start(store, position.version)) == position.commit_digest
+
+
 def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
     """Yield the steps after `position`, in order; the caller's loop reads them one by one.
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
+from airflow_provider_deltalite.page.database import AirflowDatabase
 from airflow_provider_deltalite.page.known_tables import TaskName
+from deltalite.protocol.file_names import commit_name
+from deltalite.storage.local import LocalLogStore
+from tests.airflow.page.conftest import task_metadata
+from tests.unit.builders import create
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -28,8 +36,6 @@ def test_assets_come_with_their_tasks_dags_watcher_and_connection(session):
     from airflow.models.dag import DagModel
     from airflow.models.dagbundle import DagBundleModel
     from airflow.models.trigger import Trigger
-
-    from airflow_provider_deltalite.page.database import AirflowDatabase
 
     session.add(DagBundleModel(name="page"))
     session.flush()
@@ -59,12 +65,93 @@ def test_assets_come_with_their_tasks_dags_watcher_and_connection(session):
 
 
 def test_unknown_runs_and_tasks_have_no_attempts_and_no_results(session):
-    from airflow_provider_deltalite.page.database import AirflowDatabase
-
     database = AirflowDatabase()
     assert database.existing_runs({("page_in", "r"), ("page_in", "s")}) == frozenset()
     assert database.attempts("page_in", "r", "load", -1) == []
     assert database.results("page_in", "r") == database.results("page_in", "r", "load", -1) == []
+
+
+def _run_query(runs):
+    from sqlalchemy.dialects import sqlite
+
+    from airflow_provider_deltalite.page.database import _existing_runs
+
+    return str(_existing_runs(runs).compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+
+
+def test_runs_are_looked_up_by_the_index_of_dag_and_run(session):
+    from sqlalchemy import text
+
+    plan = session.execute(text(f"EXPLAIN QUERY PLAN {_run_query([('a', 'r'), ('a', 's'), ('b', 'r')])}")).all()
+    steps = [row[-1] for row in plan]
+    assert not [step for step in steps if step.startswith("SCAN")]
+    assert [step for step in steps if "dag_id=? AND run_id=?" in step]
+
+
+@pytest.mark.parametrize("run_id", ["x\ud800", "x\x00", "x\u202e"])
+def test_a_commit_of_an_impossible_run_breaks_no_page(session, delta_page, tmp_path, run_id):
+    root = tmp_path / "t"
+    create(LocalLogStore(str(root)))
+    line = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "userMetadata": task_metadata(run_id=run_id)}}
+    (root / commit_name(1)).write_text(json.dumps(line) + "\n")
+    key = delta_page.add_asset(root)
+    delta_page.database.existing_runs = AirflowDatabase().existing_runs
+    for path in ("/lake", f"/tables/{key}", f"/tables/{key}/versions/1"):
+        delta_page.get(path)
+
+
+def _stored(value):
+    return SimpleNamespace(task_id="load", map_index=-1, text=json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "parsed"),
+    [
+        ({"table": "a"}, {"table": "a"}),
+        (json.dumps({"table": "a"}), {"table": "a"}),
+        ({"__classname__": "os.system", "__version__": 1, "__data__": "x"}, "plain"),
+        (json.dumps({"__classname__": "builtins.tuple", "__data__": [1], "__version__": 1}), "plain"),
+        ("[" * 100_000, None),
+        ("1" * 10_000, None),
+        (7, None),
+    ],
+)
+def test_a_return_value_is_plain_json(value, parsed):
+    from airflow_provider_deltalite.page.database import _dictionaries
+
+    results = list(_dictionaries([_stored(value)]))
+    if parsed is None:
+        assert results == []
+    else:
+        expected = value if isinstance(value, dict) else json.loads(value)
+        assert [result.value for result in results] == [expected]
+
+
+def test_a_long_return_value_is_not_loaded(session):
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import text
+
+    session.execute(text("PRAGMA foreign_keys = OFF"))
+    for task_id, length in (("short", 10), ("long", 100_000)):
+        session.add(
+            XComModel(dag_run_id=1, dag_id="page_x", run_id="r", task_id=task_id, map_index=-1, key="return_value",
+                      value=json.dumps({"table": "t" * length}))
+        )  # fmt: skip
+    session.commit()
+    assert [result.task_id for result in AirflowDatabase().results("page_x", "r")] == ["short"]
+
+
+def test_a_trigger_that_cannot_be_decrypted_is_left_out():
+    from airflow_provider_deltalite.page.database import _kwargs
+
+    class Broken:
+        id = 1
+
+        @property
+        def kwargs(self):
+            raise ValueError("Fernet")
+
+    assert _kwargs(Broken()) is None
 
 
 @pytest.mark.parametrize(("role", "may_read"), [("viewer", True), (None, False)])
