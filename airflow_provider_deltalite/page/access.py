@@ -22,10 +22,13 @@ class AirflowReader:
         self._user = user
         self._auth_manager: BaseAuthManager[Any] = get_auth_manager()
         self._dag_ids: frozenset[str] | None = None
+        self._reads_assets: bool | None = None
 
     def may_read_assets(self) -> bool:
         """Whether the user may read assets in general."""
-        return bool(self._auth_manager.is_authorized_asset(method="GET", user=self._user))
+        if self._reads_assets is None:
+            self._reads_assets = bool(self._auth_manager.is_authorized_asset(method="GET", user=self._user))
+        return self._reads_assets
 
     def may_read_asset(self, asset_id: int) -> bool:
         """Whether the user may read an asset."""

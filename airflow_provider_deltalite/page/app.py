@@ -8,6 +8,7 @@ same answer. Blocking calls to Airflow run in the server's threads, and storage 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from airflow_provider_deltalite.page.known_tables import (
     TaskName,
     key_of,
     known_tables,
-    may_open,
+    visible_table,
     visible_tables,
 )
 from airflow_provider_deltalite.page.lake_view import (
@@ -57,7 +58,7 @@ _LONGEST_SEARCH = 200
 _MESSAGES = {
     401: ("You are not logged in", "Log in to Airflow, then open this page again."),
     403: ("You may not see this", "Ask an administrator of Airflow for the right to read the DAG or the asset."),
-    404: ("Nothing to see here", "There is no such table, version or task, or you may not see it."),
+    404: ("Not found", "There is no such table, version or task, or you may not see it."),
     422: ("This address is not valid", "Open the page from Airflow's menu."),
     500: ("The page failed", "The log of the API server has the reason."),
 }
@@ -88,7 +89,7 @@ def build_app(services: Services) -> FastAPI:
         return _message(pages.links(request), status)
 
     async def show_failure(request: Request, error: Exception) -> HTMLResponse:
-        _log.error("Could not answer %s", request.url.path, exc_info=error)
+        _log.error("Could not answer %r", request.url.path, exc_info=error)
         return _message(pages.links(request), 500)
 
     app.add_exception_handler(StarletteHTTPException, show_error)
@@ -114,6 +115,7 @@ class _Pages:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._seconds = services.settings.timeout_seconds
+        self._known: tuple[float, tuple[dict[str, KnownTable], list[str]]] | None = None
 
     def links(self, request: Request) -> Links:
         """Return the addresses for a request, without runs."""
@@ -132,8 +134,9 @@ class _Pages:
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
         known, problems = await self._known_tables()
         tables = list((await run_in_threadpool(visible_tables, known, _reader(request))).values())
-        rows = await self._rows(matching_tables(tables, search))
-        view = lake_view(rows, sort, is_ascending=is_ascending, page=page_number)
+        rows = await self._rows(await run_in_threadpool(matching_tables, tables, search))
+        view = await run_in_threadpool(lake_view, rows, sort, is_ascending=is_ascending, page=page_number)
+        may_read_assets = await run_in_threadpool(_reader(request).may_read_assets)
         return page(
             "lake.html",
             await self._links_to_runs(request, [row.commit for row in view.rows]),
@@ -141,7 +144,7 @@ class _Pages:
             search=search,
             sort=sort,
             is_ascending=is_ascending,
-            problems=[*self._services.settings.problems, *problems],
+            problems=[*self._services.settings.problems, *problems] if may_read_assets else [],
             has_tables=bool(tables),
         )
 
@@ -205,7 +208,8 @@ class _Pages:
         if not await run_in_threadpool(_reader(request).may_read_dag, dag_id):
             raise HTTPException(403)
         known, _ = await self._known_tables()
-        tables = [table for table in known.values() if dag_id in table.dag_ids]
+        visible = await run_in_threadpool(visible_tables, known, _reader(request))
+        tables = [table for table in visible.values() if dag_id in table.dag_ids]
         rows = await self._rows(tables)
         links = await self._links_to_runs(request, [row.commit for row in rows])
         view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
@@ -262,19 +266,27 @@ class _Pages:
         )
 
     async def _known_tables(self) -> tuple[dict[str, KnownTable], list[str]]:
+        """Return the tables by key, some seconds old, and sentences about problems of `ui_tables`."""
+        cached = self._known
+        if cached is not None and time.monotonic() - cached[0] < self._services.known_seconds:
+            return cached[1]
         settings, roots = self._services.settings, self._services.roots
         assets = await run_in_threadpool(self._services.database.assets)
         await wait_for_reads(roots.listings(settings.roots), self._seconds)
         addresses, problems = roots.addresses(settings.roots)
-        return known_tables(assets, addresses, settings.storage_conn_ids), problems
+        known = await run_in_threadpool(known_tables, assets, addresses, settings.storage_conn_ids)
+        if not problems:
+            self._known = time.monotonic(), (known, problems)
+        return known, problems
 
     async def _open_table(self, request: Request, key: str) -> KnownTable:
         """Return a known table that the user may see. Raises `HTTPException`."""
         known, _ = await self._known_tables()
         table = known.get(key)
-        if table is None or not await run_in_threadpool(may_open, table, _reader(request)):
+        visible = None if table is None else await run_in_threadpool(visible_table, table, _reader(request))
+        if visible is None:
             raise HTTPException(404)
-        return table
+        return visible
 
     async def _rows(self, tables: Sequence[KnownTable]) -> list[LakeRow]:
         seconds = min(_LAKE_SECONDS, self._seconds)
@@ -308,15 +320,18 @@ class _Pages:
         self, reader: PageReader, known: dict[str, KnownTable], result: ShownResult
     ) -> KnownTable | None:
         table = known.get(key_of(result.address) or "")
-        return table if table is not None and await run_in_threadpool(may_open, table, reader) else None
+        return None if table is None else await run_in_threadpool(visible_table, table, reader)
 
     async def _tables_of_task(
         self, reader: PageReader, known: dict[str, KnownTable], task: TaskName, result: ShownResult | None
     ) -> list[KnownTable]:
         """Return the table of the result, or without a result the tables among the outlets of the task."""
-        table = None if result is None else await self._table_of_result(reader, known, result)
-        candidates = [item for item in known.values() if task in item.producers] if table is None else [table]
-        return [item for item in candidates if await run_in_threadpool(may_open, item, reader)]
+        if result is not None:
+            table = await self._table_of_result(reader, known, result)
+            return [] if table is None else [table]
+        candidates = [item for item in known.values() if task in item.producers]
+        visible = [await run_in_threadpool(visible_table, item, reader) for item in candidates]
+        return [item for item in visible if item is not None]
 
 
 def _reader(request: Request) -> PageReader:

@@ -4,14 +4,17 @@ A table is known if a DAG of this Airflow declares its asset, or if `[deltalite]
 by its key, a digest of the canonical address, and look the key up here. So no request can make the API server open
 another address.
 
-A user sees a table of an asset if the user may read the asset, or one of the DAGs that use it. A user sees a table of
-`ui_tables` if the user may read assets.
+Several assets and `ui_tables` can name the same table. Each is a separate use of the table with a separate connection.
+A user reads a table through the uses that the user may see, and never with the connection of another use. A user sees
+an asset if the user may read it, or one of the DAGs that use it. A user sees a table of `ui_tables` if the user may
+read assets.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -60,6 +63,7 @@ class KnownTable:
     - `storage`: the name of its storage, such as `s3://bucket`; reads of one storage share a limit.
     - `conn_id`: the Airflow connection that opens the storage.
     - `is_root`: whether `ui_tables` names the table.
+    - `uses`: the assets and the entry of `ui_tables` that name the table, each as a table; empty in a use.
     """
 
     key: str
@@ -70,6 +74,7 @@ class KnownTable:
     producers: tuple[TaskName, ...] = ()
     consumers: tuple[str, ...] = ()
     is_root: bool = False
+    uses: tuple[KnownTable, ...] = ()
 
     @property
     def name(self) -> str:
@@ -108,25 +113,25 @@ def known_tables(
         roots: the addresses of `ui_tables`, without patterns.
         storage_conn_ids: connections by the beginnings of addresses; the longest beginning applies.
     """
-    tables: dict[str, KnownTable] = {}
+    uses: dict[str, list[KnownTable]] = defaultdict(list)
+    starts = _parsed_starts(storage_conn_ids)
     for asset in assets:
         location = _location(asset)
         if location is not None:
-            conn_id = asset.watched_conn_id or asset.conn_id or _conn_id_of(location, storage_conn_ids)
-            _add(
-                tables,
-                replace(
-                    _table_at(location, conn_id),
-                    asset_ids=(asset.asset_id,),
-                    producers=asset.producers,
-                    consumers=asset.consumers,
-                ),
+            conn_id = asset.watched_conn_id or asset.conn_id or _conn_id_of(location, starts)
+            table = replace(
+                _table_at(location, conn_id),
+                asset_ids=(asset.asset_id,),
+                producers=asset.producers,
+                consumers=asset.consumers,
             )
+            uses[table.key].append(table)
     for root in roots:
         location = _parsed(root)
         if location is not None:
-            _add(tables, replace(_table_at(location, _conn_id_of(location, storage_conn_ids)), is_root=True))
-    return tables
+            table = replace(_table_at(location, _conn_id_of(location, starts)), is_root=True)
+            uses[table.key].append(table)
+    return {key: _joined(of_table) for key, of_table in uses.items()}
 
 
 def key_of(address: str) -> str | None:
@@ -138,24 +143,38 @@ def key_of(address: str) -> str | None:
 def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
     """Return the connection of the longest beginning of an address; None for a local or an invalid address."""
     location = _parsed(address)
-    return None if location is None or location.is_local else _conn_id_of(location, storage_conn_ids)
+    return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
 
 
 def visible_tables(tables: Mapping[str, KnownTable], reader: Reader) -> dict[str, KnownTable]:
-    """Return the tables that a list shows to a user."""
-    if reader.may_read_assets():
-        return dict(tables)
+    """Return the tables that a user may see, as `visible_table` returns them."""
+    visible = ((key, visible_table(table, reader)) for key, table in tables.items())
+    return {key: table for key, table in visible if table is not None}
+
+
+def visible_table(table: KnownTable, reader: Reader) -> KnownTable | None:
+    """Return a table with the uses that a user may see, and with the readable DAGs; None without such a use.
+
+    The connection is that of the first of these uses.
+    """
+    uses = [use for use in table.uses if _may_see(use, reader)]
+    if not uses:
+        return None
     dag_ids = reader.readable_dag_ids()
-    return {key: table for key, table in tables.items() if table.dag_ids & dag_ids}
+    joined = _joined(uses)
+    return replace(
+        joined,
+        producers=tuple(task for task in joined.producers if task.dag_id in dag_ids),
+        consumers=tuple(dag_id for dag_id in joined.consumers if dag_id in dag_ids),
+    )
 
 
-def may_open(table: KnownTable, reader: Reader) -> bool:
-    """Whether a user may see the page of a table."""
-    if any(reader.may_read_asset(asset_id) for asset_id in table.asset_ids):
+def _may_see(use: KnownTable, reader: Reader) -> bool:
+    if use.dag_ids & reader.readable_dag_ids():
         return True
-    if table.is_root and reader.may_read_assets():
-        return True
-    return bool(table.dag_ids & reader.readable_dag_ids())
+    if use.is_root:
+        return reader.may_read_assets()
+    return any(reader.may_read_asset(asset_id) for asset_id in use.asset_ids)
 
 
 def _location(asset: AssetFacts) -> TableLocation | None:
@@ -191,27 +210,25 @@ def _key(location: TableLocation) -> str:
     return hashlib.sha256(canonical_address(location).encode("utf-8", "backslashreplace")).hexdigest()[:_KEY_LENGTH]
 
 
-def _conn_id_of(location: TableLocation, conn_ids: Mapping[str, str]) -> str | None:
-    address = canonical_address(location)
-    matching: list[tuple[int, str]] = []
-    for beginning, conn_id in conn_ids.items():
-        start = _parsed(beginning)
-        if start is not None and f"{address}/".startswith(f"{canonical_address(start).rstrip('/')}/"):
-            matching.append((len(beginning), conn_id))
-    return max(matching)[1] if matching else None
+def _parsed_starts(conn_ids: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the canonical beginnings of addresses with their connections, the longest first."""
+    parsed = [(_parsed(beginning), conn_id) for beginning, conn_id in conn_ids.items()]
+    starts = [(f"{canonical_address(start).rstrip('/')}/", conn_id) for start, conn_id in parsed if start is not None]
+    return sorted(starts, key=lambda start: len(start[0]), reverse=True)
 
 
-def _add(tables: dict[str, KnownTable], table: KnownTable) -> None:
-    """Add a table, or join it with the table of the same key."""
-    earlier = tables.get(table.key)
-    if earlier is None:
-        tables[table.key] = table
-        return
-    tables[table.key] = replace(
-        earlier,
-        conn_id=earlier.conn_id or table.conn_id,
-        asset_ids=tuple(dict.fromkeys((*earlier.asset_ids, *table.asset_ids))),
-        producers=tuple(dict.fromkeys((*earlier.producers, *table.producers))),
-        consumers=tuple(dict.fromkeys((*earlier.consumers, *table.consumers))),
-        is_root=earlier.is_root or table.is_root,
+def _conn_id_of(location: TableLocation, starts: Iterable[tuple[str, str]]) -> str | None:
+    address = f"{canonical_address(location)}/"
+    return next((conn_id for start, conn_id in starts if address.startswith(start)), None)
+
+
+def _joined(uses: Sequence[KnownTable]) -> KnownTable:
+    """Return the table of one or more uses; its connection is that of the first use."""
+    return replace(
+        uses[0],
+        asset_ids=tuple(dict.fromkeys(asset_id for use in uses for asset_id in use.asset_ids)),
+        producers=tuple(dict.fromkeys(task for use in uses for task in use.producers)),
+        consumers=tuple(dict.fromkeys(dag_id for use in uses for dag_id in use.consumers)),
+        is_root=any(use.is_root for use in uses),
+        uses=tuple(uses),
     )

@@ -1,8 +1,9 @@
 """Reads of known tables: each is shared, bounded in time for the caller, and cached in this process.
 
-Overviews are read again if they are older than the caller allows; without a new commit this costs two requests.
-Versions never change, so their commits and changes are cached without an age. An error is cached for some seconds, so
-that reloads do not add requests to a storage in trouble.
+Overviews are read again if they are older than the caller allows; without a new commit this costs two requests. The key
+of each value contains the connection that read it, so users of another connection do not get the value. Versions never
+change, so their commits and changes are cached without an age. An error is cached for some seconds, so that reloads do
+not add requests to a storage in trouble.
 """
 
 from __future__ import annotations
@@ -102,15 +103,15 @@ class TableReader:
 
     def overview(self, table: KnownTable, *, max_age_seconds: float) -> Lookup[TableOverview]:
         """Look up the overview of a table, at most `max_age_seconds` old."""
-        key = ("overview", table.key)
+        key = ("overview", table.key, table.conn_id)
 
         def run(store: LogStore) -> TableOverview:
-            cached, measured = self._cache.get(key), self._cache.get(("measured", table.key))
+            cached, measured = self._cache.get(key), self._cache.get(("measured", table.key, table.conn_id))
             is_measured = measured is not None and self._cache.age_of(measured) < _MAX_HEALTH_AGE_SECONDS
             earlier = cached.value if cached is not None and is_measured else None
             overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=self._now_ms(), earlier=earlier)
             if overview is not earlier:
-                self._cache.put(("measured", table.key), overview.version)
+                self._cache.put(("measured", table.key, table.conn_id), overview.version)
             return overview
 
         return self._look_up(table, key, run, max_age_seconds=max_age_seconds)
@@ -122,11 +123,12 @@ class TableReader:
             snapshot = Snapshot.load(store)
             return tuple(commit_entries(store, snapshot, up_to_version=up_to, limit=limit))
 
-        return self._look_up(table, ("commits", table.key, table_id, up_to, limit), run, max_age_seconds=_NEVER)
+        key = ("commits", table.key, table.conn_id, table_id, up_to, limit)
+        return self._look_up(table, key, run, max_age_seconds=_NEVER)
 
     def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
         """Look up the differences of a version from the version before."""
-        key = ("changes", table.key, table_id, version)
+        key = ("changes", table.key, table.conn_id, table_id, version)
         return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
 
     def commits_of_run(
@@ -145,7 +147,7 @@ class TableReader:
             entries = commit_entries(store, snapshot, up_to_version=snapshot.version, limit=_MAX_SEARCHED_COMMITS)
             return tuple(islice(filter(is_of_run, entries), _MAX_COMMITS_OF_RUN))
 
-        key = ("run", table.key, dag_id, run_id, task_id, map_index)
+        key = ("run", table.key, table.conn_id, dag_id, run_id, task_id, map_index)
         return self._look_up(table, key, run, max_age_seconds=1.0)
 
     def _look_up(

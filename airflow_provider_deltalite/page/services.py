@@ -76,6 +76,7 @@ class Services:
     - `user_of`: a FastAPI dependency that returns the logged-in user, or raises an `HTTPException`.
     - `reader_of`: returns the rights of a user.
     - `airflow_path`: the path of Airflow's UI, without a slash at the end.
+    - `known_seconds`: how long a process keeps the list of known tables.
     """
 
     user_of: Callable[..., Any]
@@ -85,6 +86,7 @@ class Services:
     tables: TableReader
     roots: Roots
     airflow_path: str
+    known_seconds: float = 5.0
 
 
 def airflow_services() -> Services:

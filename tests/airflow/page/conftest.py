@@ -99,6 +99,7 @@ class Page:
                 tables=TableReader(self.open_table, pool, cache, now_ms=lambda: NOON_MS),
                 roots=Roots(lambda address: self.open_table(address, None), pool, cache),
                 airflow_path="/airflow",
+                known_seconds=0.0,
             )
             airflow = FastAPI(root_path="/airflow")
             self.app = build_app(services)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -116,6 +117,7 @@ def test_a_storage_that_hangs_stops_no_other_storage(delta_page, tmp_path):
 
 
 def test_the_list_is_searched_and_sorted(delta_page, tmp_path):
+    delta_page.users["ann"] = Rights(dag_ids={"dag_small", "dag_large", "dag_none"})
     for number, name in enumerate(("small", "large", "none")):
         root = tmp_path / "lake" / name
         if name != "none":
@@ -178,6 +180,8 @@ def test_a_table_shows_advice_versions_schema_properties_and_features(delta_page
         configuration={"delta.appendOnly": "true", "team": "shop"},
     )
     key = delta_page.add_asset(root, writer=("ingest", "load"), consumers=("report",), conn_id="aws_lake")
+    assert "ingest" not in delta_page.get(f"/tables/{key}")  # the user may read the asset, and not its DAGs
+    delta_page.users["ann"] = Rights(dag_ids={"ingest", "report"})
     text = words(delta_page.get(f"/tables/{key}"))
     assert "All events" in text
     assert "Vacuum due the log shows no vacuum" in text and "DeltaVacuumOperator(" in text
@@ -225,6 +229,17 @@ def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
     commit_actions(store, add("f"))
     delta_page.now = 120.0
     assert ">1</a>" in delta_page.get(f"/tables/{key}")
+
+
+def test_a_dropped_table_is_no_longer_healthy(delta_page, tmp_path):
+    root = tmp_path / "lake" / "t"
+    create(LocalLogStore(str(root)))
+    key = delta_page.add_asset(root)
+    assert "1 due" in words(delta_page.get("/lake"))
+    shutil.rmtree(root)
+    delta_page.now = 1_000.0
+    assert "There is no table at this address" in delta_page.get(f"/tables/{key}")
+    assert "1 assets without a Delta table" in words(delta_page.get("/lake"))
 
 
 def test_a_table_that_cannot_be_read_says_why(delta_page, tmp_path):
@@ -311,6 +326,26 @@ def test_a_task_whose_table_is_not_known_shows_its_result_only(sales_page, tmp_p
     sales_page.database.results_of["sales", RUN] = [result(tmp_path / "unknown", task_id="other", version=3)]
     text = words(sales_page.get(f"/task/sales/other/-1/{RUN}"))
     assert "WRITE, version 3" in text and "add its asset to the outlets" in text
+
+
+def test_a_version_of_an_unknown_table_has_no_link_to_another_outlet(sales_page, tmp_path):
+    sales_page.database.attempts_of["sales", "r", "load", -1] = [attempt(1, "success")]
+    sales_page.database.results_of["sales", "r"] = [result(tmp_path / "unknown", version=7)]
+    html = sales_page.get("/task/sales/load/-1/r")
+    assert "Committed version 7" in html and str(tmp_path / "unknown") in html
+    assert sales_page.key not in html
+
+
+def test_the_versions_of_several_outlets_are_not_one_effect(sales_page, tmp_path):
+    root = tmp_path / "lake" / "second"
+    create(LocalLogStore(str(root)))
+    write_commit(root, 1, operation="WRITE", userMetadata=task_metadata())
+    second_key = sales_page.add_asset(root, asset_id=2, writer=("sales", "load"))
+    sales_page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "failed")]
+    html = sales_page.get(f"/task/sales/load/-1/{RUN}")
+    assert "See the tables below" in html and "Committed version" not in html
+    for key in (sales_page.key, second_key):
+        assert f'href="/airflow/deltalite/tables/{key}/versions/1"' in html
 
 
 def test_a_task_without_a_table_says_so(sales_page):

@@ -39,6 +39,7 @@ def test_every_route_needs_a_login(delta_page):
     [
         (Rights(assets=True), {"sales", "root"}),
         (Rights(assets=False), set()),
+        (Rights(assets=False, asset_ids={1}), {"sales"}),
         (Rights(assets=False, dag_ids={"sales"}), {"sales"}),
         (Rights(assets=False, dag_ids={"report"}), {"sales"}),
         (Rights(assets=False, dag_ids={"other"}), set()),
@@ -71,6 +72,34 @@ def test_the_tabs_of_a_dag_need_the_right_to_read_it(delta_page, two_tables, pat
     delta_page.get(path, status=403)
     delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})
     delta_page.get(path)
+
+
+def test_a_user_never_reads_with_the_connection_of_an_asset_that_the_user_may_not_see(delta_page):
+    opened = []
+
+    def open_table(address, conn_id):
+        opened.append((address, conn_id))
+        raise PermissionError(f"no access with {conn_id}")
+
+    delta_page.open_table = open_table
+    delta_page.users = {
+        "ann": Rights(assets=False, dag_ids={"team_b"}),
+        "bob": Rights(assets=False, dag_ids={"team_a"}),
+    }
+    key = delta_page.add_asset("s3://a/pay", asset_id=1, writer=("team_a", "load"), conn_id="conn_a")
+    delta_page.add_asset("s3a://a/pay/", asset_id=2, consumers=("team_b",))
+    for path in ("/lake", f"/tables/{key}", "/dag/team_b"):
+        html = delta_page.get(path)
+        assert "no access with None" in html and "conn_a" not in html and "team_a" not in html
+    assert opened == [("s3://a/pay", None)]
+    assert "no access with conn_a" in delta_page.get("/lake", user="bob")
+
+
+def test_problems_of_the_settings_are_for_users_who_may_read_assets(delta_page):
+    delta_page.settings = {"roots": ("s3://secret*/orders",)}
+    assert "secret" in delta_page.get("/lake")
+    delta_page.users["ann"] = Rights(assets=False)
+    assert "secret" not in delta_page.get("/lake")
 
 
 def test_no_address_of_a_request_or_of_an_xcom_is_opened(delta_page, tmp_path):
