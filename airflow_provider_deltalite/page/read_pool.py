@@ -2,13 +2,14 @@
 
 Python cannot stop a thread that waits for storage. So each storage has a few separate threads, and a page waits
 for a result without holding a thread. Requests for the same result share one read. If a storage hangs, its threads
-hang, its queue fills, and later reads are refused; other storages go on. The threads are daemons, so they never keep
-the API server from ending.
+hang, its queue fills, and later reads are refused; other storages go on. The threads are daemons, so they do not keep
+the API server from ending. A read of commits starts further threads, which are not daemons (`log/commit_infos.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from deltalite.inspection.table_rows import RowError
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _IDLE_SECONDS = 60.0
 
 
@@ -54,7 +56,14 @@ class Read(Generic[T]):
             self.value = None if run is None else run()
         except Exception as error:  # noqa: BLE001  an unreadable table must not end a thread of the pool
             self.error = RowError.of(error)
+        except BaseException as error:  # noqa: BLE001  neither must an exit that a client of a storage raises
+            self.error = RowError.of(RuntimeError(f"The read ended with {type(error).__name__}"))
         self.finish()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Remove a callback of `when_done`."""
+        with self._lock, suppress(ValueError):
+            self._callbacks.remove(callback)
 
     def finish(self) -> None:
         """Mark the read as done, and call the callbacks."""
@@ -97,9 +106,17 @@ class ReadPool:
             self._running[key] = new_read
             new_read.when_done(lambda: self._forget(key))
             if self._threads.get(storage, 0) < self._threads_per_storage:
-                self._threads[storage] = self._threads.get(storage, 0) + 1
-                threading.Thread(target=self._work, args=(storage, queue), name="deltalite-page", daemon=True).start()
+                self._start_thread(storage, queue)
             return new_read
+
+    def _start_thread(self, storage: str, queue: Queue[Read[Any]]) -> None:
+        thread = threading.Thread(target=self._work, args=(storage, queue), name="deltalite-page", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread; the next read of the storage tries again
+            _log.warning("Could not start a thread for reads of %s.", storage, exc_info=True)
+            return
+        self._threads[storage] = self._threads.get(storage, 0) + 1
 
     def _forget(self, key: Hashable) -> None:
         # A refused read ends while `read` holds the lock, and was never stored.
@@ -134,5 +151,9 @@ async def wait_for_reads(reads: Iterable[Read[Any]], seconds: float) -> None:
 
     for read in pending:
         read.when_done(count_down)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(all_done.wait(), seconds)
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(all_done.wait(), seconds)
+    finally:
+        for read in pending:
+            read.forget(count_down)

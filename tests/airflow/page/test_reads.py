@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 from airflow_provider_deltalite.page.cache import BoundedCache
@@ -72,6 +73,40 @@ def test_a_storage_has_few_threads_and_a_bounded_queue():
     released.set()
     wait(*running, *waiting)
     assert [read.value for read in waiting] == [1, 1, 1]
+
+
+def test_a_thread_that_does_not_start_leaves_the_storage_usable(monkeypatch):
+    pool = ReadPool(threads_per_storage=1)
+
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        first = pool.read("s3://b", "first", lambda: 1)
+    second = pool.read("s3://b", "second", lambda: 2)
+    wait(first, second)
+    assert (first.value, second.value) == (1, 2)
+
+
+def test_an_exit_in_a_read_ends_no_thread_of_the_pool():
+    pool = ReadPool(threads_per_storage=1)
+    first = pool.read("s3://b", "first", lambda: sys.exit(1))
+    second = pool.read("s3://b", "second", lambda: 2)
+    wait(first, second)
+    assert first.error is not None and "SystemExit" in first.error.message
+    assert second.value == 2
+
+
+def test_a_wait_leaves_no_callback_at_a_read_that_hangs():
+    released = threading.Event()
+    read = ReadPool().read("s3://b", "key", lambda: released.wait(20))
+    callbacks = len(read._callbacks)
+    for _ in range(3):
+        wait(read, seconds=0.001)
+    assert len(read._callbacks) == callbacks
+    released.set()
+    wait(read)
 
 
 def test_the_cache_drops_the_values_that_were_not_used_for_the_longest_time():
