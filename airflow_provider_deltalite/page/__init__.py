@@ -10,5 +10,5 @@ process of Airflow loads plugins. The first request imports the rest.
 - `reading.py`, `read_pool.py`, `cache.py`: bounded reads of tables
 - `lake_view.py`, `table_view.py`, `run_view.py`, `snippets.py`: values for the templates, without any access
 
-Begin with `app.py`. Docs: docs/how-to/see-tables-in-airflow.md; decision 90.
+Begin with `app.py`. Docs: docs/how-to/see-tables-in-airflow.md; decision 89.
 """

@@ -163,13 +163,14 @@ def test_no_text_of_a_table_becomes_markup(delta_page, tmp_path, payload):
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_an_error_text_does_not_become_markup(delta_page, payload):
     def refuse(address, _conn_id):
-        raise OSError(f"{payload} password='{SECRET}'")
+        raise OSError(f"\u202e\x1b{payload} password='{SECRET}'")
 
     delta_page.open_table = refuse
     key = delta_page.add_asset("s3://lake/t")
     for html in (delta_page.get("/lake"), delta_page.get(f"/tables/{key}")):
         check_is_harmless(html)
         assert "OSError" in html and SECRET not in html
+        assert "\\u202e" in html and not {"\u202e", "\x1b"} & set(html)
 
 
 def test_control_characters_and_surrogates_are_shown_as_escapes(delta_page, tmp_path):
