@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from airflow.providers.common.compat.openlineage.utils.spark import (
@@ -127,6 +128,8 @@ class ServiceSubmission:
 
     def resume(self, deferral: Deferral, context: Context) -> None:
         """Finish the task after a deferral. The job has ended, unless no triggerer could watch it."""
+        if deferral.nonce is not None:
+            self._job = replace(self._job, nonce=deferral.nonce)
         self._join(deferral.driver_id, deferral.nonce)
         if deferral.has_timed_out:
             self.kill()
