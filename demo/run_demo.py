@@ -184,9 +184,9 @@ def _tail(log: Path) -> str:
 
 @contextmanager
 def warming_up(demo: Demo) -> Iterator[None]:
-    """Make the archive of Spark's classes during the block, at the lowest priority, if there is none.
+    """While the block runs, make the archive of Spark's classes at the lowest priority, unless this Spark has one.
 
-    Jobs that start after it has ended use the archive. If it has not ended at the end of the block, it is interrupted.
+    Jobs that start later use the archive. If the archive is not complete when the block ends, its making stops.
     """
     log = demo.logs / "warm-up.log"
     with log.open("w") as file:

@@ -33,6 +33,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
 from airflow_provider_deltalite.page.known_tables import key_of  # noqa: E402
 from demo.feed import write_feed  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
+from tests.support.browser import HEADLESS_OPTIONS  # noqa: E402
 
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
 DAG, TASK = "orders_ingest", "load"
@@ -110,21 +111,9 @@ def load_three_days(airflow: WholeAirflow) -> str:
 def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int]) -> None:
     """Write a picture of a page that Chromium loads. `size` is width and height in pixels."""
     with tempfile.TemporaryDirectory() as profile:
-        options = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--hide-scrollbars",
-            "--force-device-scale-factor=1",
-        ]
         command = [
             chromium,
-            *options,
+            *HEADLESS_OPTIONS,
             f"--user-data-dir={profile}",
             f"--window-size={size[0]},{size[1]}",
             f"--virtual-time-budget={_PAGE_MILLISECONDS}",

@@ -200,9 +200,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Return the result that the log shows after a job that failed or returned no result; None if it shows none."""
         return self.find_finished_run(store, request)
 
-    def ask_person(self, context: Context, question: AuditQuestion) -> NoReturn:
-        """Ask a person about audits. Only jobs that commit report a question."""
-        raise NotImplementedError
+    def ask_person(self, context: Context, question: AuditQuestion) -> NoReturn:  # noqa: ARG002
+        """Ask a person about audits. `DeltaCommitOperator` replaces this method.
+
+        Raises:
+            AssertionError: Always, because only the job of a commit reports a question.
+        """
+        raise AssertionError(f"The job of {type(self).__name__} reported a question, but it makes no commit.")
 
     def log_result(self, result: OperationResult) -> None:
         """Write the result to the task's log."""

@@ -1,6 +1,6 @@
-"""What the logged-in user may read: the questions of the page, answered by Airflow's auth manager.
+"""The rights of the logged-in user. Airflow's auth manager decides about each of them.
 
-Airflow does not authenticate the apps of plugins, so every route depends on `current_user`.
+Airflow does not authenticate the apps of plugins, so every route depends on Airflow's `get_user`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class State(StrEnum):
 class Result(Generic[T]):
     """The result of a read by now.
 
-    - `value`: the value; an older one if the read has not ended; None if there is none.
+    - `value`: the value that the read returned. While the read runs, it is the cached value, or None without one.
     - `error`: the error of a failed read.
     - `age_seconds`: the age of the value.
     """

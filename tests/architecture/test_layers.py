@@ -6,17 +6,16 @@ inside functions. The author of a new component adds it to a table.
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import Import, imports_in, imports_of, modules_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
@@ -134,77 +133,6 @@ TERMINAL_COMPONENT = "cli"
 TERMINAL_PACKAGES = frozenset({"rich"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    """One imported module, in absolute form."""
-
-    target: str
-    line: int
-    for_types_only: bool
-
-    @property
-    def package(self) -> str:
-        return self.target.split(".")[0]
-
-
-def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
-    """Return every import in `source`, also those inside functions. `import_module` of a literal is an import too."""
-    imports: list[Import] = []
-
-    def visit(node: ast.AST, for_types_only: bool) -> None:
-        imports.extend(
-            Import(target=target, line=node.lineno, for_types_only=for_types_only)
-            for target in targets_of(node, module, is_package=is_package)
-        )
-        type_checking_body = node.body if is_type_checking(node) else []
-        for child in ast.iter_child_nodes(node):
-            visit(child, for_types_only or child in type_checking_body)
-
-    visit(ast.parse(source), False)
-    return imports
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-            return True
-        case _:
-            return False
-
-
-def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
-    """Return the absolute names that one node imports.
-
-    `from package import name` gives `package.name`, because `name` may be a module.
-    """
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom(level=0):
-            return [f"{node.module}.{alias.name}" for alias in node.names]
-        case ast.ImportFrom():
-            parts = module.split(".")
-            parent_parts = parts[: len(parts) - node.level + (1 if is_package else 0)]
-            source_module = ".".join([*parent_parts, *([node.module] if node.module else [])])
-            return [f"{source_module}.{alias.name}" for alias in node.names]
-        case ast.Call(
-            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
-            args=[ast.Constant(value=str(target)), *_],
-        ):
-            return [target]
-        case _:
-            return []
-
-
-def modules_of(folder: Path) -> dict[str, Path]:
-    """Return the file of every module below a package's folder, by the module's dotted name."""
-    files_by_module = {}
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder.parent).with_suffix("").parts
-        files_by_module[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return files_by_module
-
-
 def component(module: str) -> str:
     """Return the component of a module, such as `log` for `deltalite.log.replay`; `__init__` for the package itself."""
     return (*module.split("."), "__init__")[1]
@@ -219,11 +147,6 @@ def component_of_target(target: str) -> str:
 def room(module: str) -> str:
     """Return the room of a module, such as `scan` for `deltalite.spark.scan.frame`; `__init__` for the component."""
     return (*module.split(".")[1:], "__init__")[1]
-
-
-@cache
-def imports_in(module: str, path: Path) -> list[Import]:
-    return imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
 
 
 LIBRARY_MODULES = modules_of(LIBRARY)

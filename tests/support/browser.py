@@ -21,7 +21,7 @@ from tests.support.ports import free_ports
 
 T = TypeVar("T")
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-_OPTIONS = (
+HEADLESS_OPTIONS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -33,6 +33,7 @@ _OPTIONS = (
     "--hide-scrollbars",
     "--force-device-scale-factor=1",
 )
+"""The options of Chromium without a display and without network."""
 
 
 class BrowserError(Exception):
@@ -49,7 +50,7 @@ class Browser:
 
     def __init__(self, url: str, size: tuple[int, int]) -> None:
         self._url = url
-        options = [*_OPTIONS, f"--window-size={size[0]},{size[1]}"]
+        options = [*HEADLESS_OPTIONS, f"--window-size={size[0]},{size[1]}"]
         capabilities = {
             "browserName": "chrome",
             "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": options},

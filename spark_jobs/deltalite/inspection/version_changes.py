@@ -38,8 +38,8 @@ class ShownChange:
 class VersionChanges:
     """The differences from the version before to `version`.
 
-    - `before`: the version before; None if there is none, or if the log can no longer rebuild it. Then only the commit
-      and the state of the version are known.
+    - `before`: the version before. None for version 0, and if the log cannot rebuild the version before. The object
+      then has the commit and the state of the version only.
     - `added_paths`, `removed_paths`: the first `MAX_PATHS` paths of files that only one version has.
     - `rows_before`, `rows_after`: None if a file has no statistics.
     """

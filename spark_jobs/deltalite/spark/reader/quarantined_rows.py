@@ -12,6 +12,7 @@ from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type, to_spark
 
 RECORD = "record"
+# A record keeps NULL values and microseconds. Spark's pattern `XXX` is the offset from UTC, such as `Z`.
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
