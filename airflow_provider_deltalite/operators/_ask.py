@@ -5,7 +5,7 @@ DAG parsing imports this module. `_asking.py` asks the question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -111,19 +111,6 @@ def has_questions(audits: object) -> bool:
         (audit.get("level") if isinstance(audit, Mapping) else getattr(audit, "level", None)) == AuditLevel.ASK
         for audit in audits
     )
-
-
-def all_levels_are_known(audits: object, is_unknown: Callable[[Any], bool]) -> bool:
-    """Whether the level of each audit is known when the DAG is parsed.
-
-    :param audits: The parameter ``audits``.
-    :param is_unknown: Whether a value is known only when the task runs.
-    """
-    if audits is None:
-        return True
-    if isinstance(audits, str) or not isinstance(audits, Sequence):
-        return False
-    return all(isinstance(audit, Mapping) and not is_unknown(audit.get("level")) for audit in audits)
 
 
 def refuse_without_questions() -> None:

@@ -17,7 +17,6 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_deltalite.operators._ask import (
     AskSettings,
-    all_levels_are_known,
     has_questions,
     refuse_without_questions,
 )
@@ -25,7 +24,6 @@ from airflow_provider_deltalite.operators._audits import log_audits
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import convert_value
-from deltalite.errors import InvalidRequestError
 from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
 
 if TYPE_CHECKING:
@@ -131,14 +129,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         """Reject wrong parameters when the DAG is parsed, also those of the question to a person."""
         super().check_constants(constants)
         AskSettings.of(self.ask)
-        audits = getattr(self, "audits", ())
-        if has_questions(audits):
+        if has_questions(getattr(self, "audits", ())):
             refuse_without_questions()
-        elif self.ask is not None and all_levels_are_known(audits, constants.is_unknown_at_parse_time):
-            raise InvalidRequestError(
-                "ask has no effect, because no audit has the level 'ask'.",
-                remedy="Set level='ask' on an audit, or leave ask out.",
-            )
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
         """Return the commit of this DAG run, or the result if its incremental sources have nothing new; else None."""

@@ -9,7 +9,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 from airflow.sdk.execution_time import hitl
 
 from airflow_provider_deltalite.failures import DeltaApprovalNeeded
@@ -285,12 +285,10 @@ def test_wrong_settings_are_rejected_when_the_dag_is_parsed(ask, problem):
         DeltaCopyOperator(task_id="t", table="/t", source={"format": "csv", "path": "/in/*"}, ask=ask)
 
 
-def test_settings_without_an_audit_that_asks_are_rejected_when_the_dag_is_parsed():
-    for audits in ([], None, [{**AUDIT, "level": "warn"}]):
-        with pytest.raises(InvalidRequestError, match="no audit has the level 'ask'"):
-            task("/t", audits=audits, ask={})
-    for audits in ("{{ var.json.audits }}", [{**AUDIT, "level": "{{ params.level }}"}]):
-        task("/t", audits=audits, ask={})
+def test_a_dag_can_set_ask_in_its_default_arguments_for_tasks_that_never_ask():
+    with DAG("sales", schedule=None, default_args={"ask": {"timeout": timedelta(hours=2)}}):
+        operator = task("/t", audits=[{**AUDIT, "level": "warn"}])
+    assert operator.ask == {"timeout": timedelta(hours=2)}
 
 
 @pytest.mark.parametrize("version", ["1.9.0", "1.20.3"])
