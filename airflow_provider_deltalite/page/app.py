@@ -167,8 +167,6 @@ class _Pages:
             overview=overview,
             health=health,
             reason=reason,
-            is_stale=result.age_seconds > self._seconds,
-            age_seconds=result.age_seconds,
             advice=advice_of(table, overview.steps),
             timeline=timeline(entries),
             timeline_note=note,

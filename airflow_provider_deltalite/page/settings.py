@@ -24,14 +24,12 @@ class PageSettings:
     - `roots`: addresses and patterns of tables.
     - `storage_conn_ids`: connections by the beginnings of addresses.
     - `timeout_seconds`: how long a page waits for storage.
-    - `namespace`: the first part of the app ids of this deployment.
     - `problems`: sentences about invalid settings.
     """
 
     roots: tuple[str, ...] = ()
     storage_conn_ids: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = _DEFAULT_SECONDS
-    namespace: str = "airflow"
     problems: tuple[str, ...] = ()
 
 
@@ -43,7 +41,6 @@ def read_settings() -> PageSettings:
         roots=tuple(filter(None, roots)),
         storage_conn_ids=_conn_ids(problems),
         timeout_seconds=_seconds(problems),
-        namespace=conf.get(_SECTION, "namespace", fallback="airflow"),
         problems=tuple(problems),
     )
 

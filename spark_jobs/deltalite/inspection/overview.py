@@ -38,12 +38,9 @@ class TableOverview:
 
     version: int
     table_id: str
-    name: str
     description: str
-    created_ms: int | None
     columns: tuple[ColumnRow, ...]
     column_count: int
-    partition_columns: tuple[str, ...]
     properties: Mapping[str, str]
     features: tuple[str, ...]
     min_reader_version: int
@@ -88,12 +85,9 @@ def read_overview(
     return TableOverview(
         version=snapshot.version,
         table_id=metadata.id,
-        name=shown_text(metadata.name),
         description=shown_text(metadata.description, max_length=1_000),
-        created_ms=metadata.created_time_ms,
         columns=tuple(columns[:MAX_COLUMNS]),
         column_count=len(columns),
-        partition_columns=tuple(map(shown_text, snapshot.partition_columns)),
         properties=properties,
         features=tuple(map(shown_text, sorted(supported_features(protocol)))),
         min_reader_version=protocol.min_reader_version,
