@@ -71,7 +71,10 @@ def _after_failure(
         return after_failure(
             job, error, partial(log.find_result_after_job, job, failed=True), lambda: log.failed_table(None)
         )
-    except DeltaApprovalNeeded:
+    except DeltaApprovalNeeded as approval_needed:
         if question is None:
-            raise
+            raise DeltaApprovalNeeded(
+                f"{approval_needed} The question of the job did not reach this worker, so nobody was asked. Let the "
+                "worker read the driver's log, then clear the task."
+            ) from None
     return operator.ask_person(context, question)

@@ -49,7 +49,7 @@ def test_only_an_audit_of_new_rows_can_reject_rows(audit, problem):
 
 
 def test_an_audit_without_a_limit_rejects_at_most_half_of_the_rows():
-    assert (REJECTING[0].max_share, REJECTING[0].threshold) == (0.5, "max_share=0.5")
+    assert (REJECTING[0].share_limit, REJECTING[0].threshold) == (0.5, "max_share=0.5")
     assert Audit(name="a", rows="x", level="quarantine", max_rows=3).threshold == "max_rows=3"
     assert FAILING[0].threshold == "max_rows=0"
 

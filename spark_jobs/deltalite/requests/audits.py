@@ -108,8 +108,6 @@ class Audit:
         if self.on is not None:
             convert_to_enum(self, "on", AuditScope)
         convert_to_enum(self, "level", AuditLevel)
-        if self.level is AuditLevel.QUARANTINE and self.max_rows is None and self.max_share is None:
-            object.__setattr__(self, "max_share", DEFAULT_MAX_REJECTED_SHARE)
         for problem, remedy in _faults(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
@@ -136,17 +134,19 @@ class Audit:
 
     @property
     def has_default_limit(self) -> bool:
-        """Whether the limit is the default of the level `quarantine`, which also limits all such audits together.
+        """Whether the limit is the default of the level `quarantine`, which also limits all such audits together."""
+        return self.level is AuditLevel.QUARANTINE and self.max_rows is None and self.max_share is None
 
-        JSON has the default as a value, so `max_share=0.5` in a request is the default too.
-        """
-        is_rejecting = self.level is AuditLevel.QUARANTINE
-        return is_rejecting and self.max_rows is None and self.max_share == DEFAULT_MAX_REJECTED_SHARE
+    @property
+    def share_limit(self) -> float | None:
+        """`max_share`, or its default; None without such a limit."""
+        return DEFAULT_MAX_REJECTED_SHARE if self.has_default_limit else self.max_share
 
     @property
     def threshold(self) -> str:
         """The thresholds as a text, such as `max_rows=0`."""
-        values = {name: getattr(self, name) for name in _THRESHOLDS if getattr(self, name) is not None}
+        limits = {name: getattr(self, name) for name in _THRESHOLDS} | {"max_share": self.share_limit}
+        values = {name: limit for name, limit in limits.items() if limit is not None}
         if not values and self.kind in (AuditKind.ROWS, AuditKind.UNIQUE, AuditKind.REFERENCES):
             values = {"max_rows": 0}
         return ", ".join(f"{name}={value}" for name, value in values.items()) or "true"

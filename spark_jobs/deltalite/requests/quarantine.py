@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from deltalite.requests.copy import CopyRequest
     from deltalite.requests.write import WriteRequest
 
-DEFAULT_MAX_BAD_SHARE = 0.5
 FORMATS_WITH_BAD_RECORDS = ("csv", "json")
 _REFUSED_OPTIONS = ("columnnameofcorruptrecord", "singlevariantcolumn")
 

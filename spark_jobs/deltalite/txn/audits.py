@@ -78,10 +78,11 @@ def _passes(audit: Audit, measured: Number | None, measurement: Measurement) -> 
 
 
 def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
-    has_no_limit = audit.max_rows is None and audit.max_share is None
+    max_share = audit.share_limit
+    has_no_limit = audit.max_rows is None and max_share is None
     max_rows = 0 if has_no_limit else audit.max_rows
     is_few = max_rows is None or bad_rows <= max_rows
-    return is_few and (audit.max_share is None or not bad_rows or bad_rows <= _decimal(audit.max_share) * rows)
+    return is_few and (max_share is None or not bad_rows or bad_rows <= _decimal(max_share) * rows)
 
 
 def _is_in_range(audit: Audit, value: Number) -> bool:

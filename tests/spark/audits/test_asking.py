@@ -58,7 +58,7 @@ def test_rows_are_published_only_with_an_approval_of_values_that_are_not_worse(s
     result = write("1, NULL", "2, 2", approval=approval)
     assert (result.version, [audit.accepted_by for audit in result.audits]) == (0, ["Ada", None])
     assert accepted_in_log(table) == [("no null", 1, "Ada"), ("count", 2, None)]
-    assert "samples" not in json.dumps(DeltaTable(str(table)).history(limit=1)[0], default=str)
+    assert '"x": null' not in (table / "_delta_log" / f"{0:020}.json").read_text().replace("\\", "")
     assert write("1, NULL", "2, 2").skipped, "a retry finds the commit, and nobody is asked"
 
     # Values of another level stay refused, and so does SQL without a value.

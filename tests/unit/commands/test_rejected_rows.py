@@ -51,6 +51,8 @@ def test_audits_with_the_default_limit_together_reject_at_most_half_of_the_rows(
     rejected_rows(5, (default, other), m10=3, m01=2).check_limits(None)
     rejected_rows(1, (default, other), m11=1).check_limits(None)
     rejected_rows(0, (default, explicit), m10=5, m01=5).check_limits(None)
+    halves = tuple(replace(audit, max_share=0.5) for audit in (default, other))
+    rejected_rows(0, halves, m10=5, m01=5).check_limits(None)
     rejected_rows(0, (default, other)).check_limits(None)
     with (
         caplog.at_level("INFO"),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from deltalite.commands.quarantine import Quarantine, TableWriter
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import CopyRequest
-from deltalite.requests.quarantine import DEFAULT_MAX_BAD_SHARE, FORMATS_WITH_BAD_RECORDS
+from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
+from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 from deltalite.results import QuarantineResult
 from deltalite.spark.reader.bad_records import RecordCounts, RecordSeparation
 from deltalite.spark.reader.quarantined_rows import all_rejected
@@ -94,7 +95,7 @@ class BadRecords(Quarantine):
 
     def _check_share(self, counts: RecordCounts) -> None:
         limit = self._copy.max_bad_share
-        limit = DEFAULT_MAX_BAD_SHARE if limit is None else limit
+        limit = DEFAULT_MAX_REJECTED_SHARE if limit is None else limit
         if counts.bad_records > limit * counts.records:
             examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(

@@ -134,7 +134,7 @@ class _Measuring:
     def _pass(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates:
         """Return the aggregates of audits of one scope by name: the number of the audit, or `rows`."""
         aggregates = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
-        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.max_share is not None for _, r in audits)
+        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.share_limit is not None for _, r in audits)
         scope = audits[0][1].scope
         if not aggregates and not (needs_count and scope not in self._row_counts):
             return {}
@@ -181,7 +181,7 @@ class _Measuring:
         if _ROW_COUNT in values:
             return int(values[_ROW_COUNT] or 0)
         count_rows = self._row_counts.get(resolved.scope)
-        needs_count = resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.max_share is not None
+        needs_count = resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.share_limit is not None
         return count_rows() if needs_count and count_rows is not None else None
 
     def _frame(self, scope: AuditScope) -> DataFrame:
