@@ -39,20 +39,22 @@ def find_finished_run(
     if result is not None:
         return result
     if isinstance(request, CopyRequest):
-        return _result_without_new_files(operator, base, request, has_run=has_run)
-    return _result_without_news(operator, base, request, has_run=has_run)
+        result = _result_without_new_files(operator, base, request)
+    else:
+        result = _result_without_news(operator, base, request)
+    if result is None or has_run or not _may_have_uncommitted_rows(operator, base, request):
+        return result
+    return None
 
 
 def _result_without_new_files(
-    operator: DeltaCommitOperator, base: Snapshot, request: CopyRequest, *, has_run: bool
+    operator: DeltaCommitOperator, base: Snapshot, request: CopyRequest
 ) -> OperationResult | None:
     """Return the result if all files are loaded; None otherwise, or if it is unknown."""
     from deltalite import new_files
 
     try:
         source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
-        if not has_run and _may_have_uncommitted_rows(operator, base, request):
-            return None
         return new_files.result_without_new_files(base, request, source_store)
     except DeltaLiteError as error:
         operator.log.info("This worker cannot tell whether there are new files, so the job decides: %s", error)
@@ -60,7 +62,7 @@ def _result_without_new_files(
 
 
 def _result_without_news(
-    operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest, *, has_run: bool
+    operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest
 ) -> OperationResult | None:
     """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
     sources: dict[str, Source] = dict(getattr(request, "sources", {}))
@@ -72,8 +74,6 @@ def _result_without_news(
             name: DeltaHook(source.path or "", operator.storage_conn_id).get_conn()
             for name, source in incremental_sources.items()
         }
-        if not has_run and _may_have_uncommitted_rows(operator, base, request):
-            return None
         return watch.result_without_news(base, request, stores)
     except DeltaLiteError as error:
         operator.log.info(
@@ -85,7 +85,11 @@ def _result_without_news(
 def _may_have_uncommitted_rows(operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest) -> bool:
     """Whether an earlier attempt of the run may have put rows into the quarantine, which the job then removes."""
     quarantine: str | None = getattr(request, "quarantine", None)
-    if quarantine is None or request.identity is None:
+    if quarantine is None:
         return False
-    store = DeltaHook(quarantine, operator.storage_conn_id).get_conn()
-    return watch.may_have_uncommitted_rows(base, request, store)
+    try:
+        store = DeltaHook(quarantine, operator.storage_conn_id).get_conn()
+        return watch.may_have_uncommitted_rows(base, request, store)
+    except DeltaLiteError as error:
+        operator.log.info("This worker cannot read the quarantine, so the job decides: %s", error)
+        return True
