@@ -27,7 +27,7 @@ def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
 def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:
     """Yield the fault of the first audit of level `quarantine`, for an operation that leaves out no row.
 
-    `operation` says why, such as "a delete adds no rows". `remedy` follows "Set level='fail', or ...".
+    `operation` says why, such as "a delete adds no rows". `remedy` is the end of the sentence "Set level='fail'".
     """
     for audit in rejecting_audits(audits)[:1]:
         yield f"The audit '{audit.name}' has the level 'quarantine', but {operation}.", f"Set level='fail'{remedy}."

@@ -99,7 +99,7 @@ class Quarantine:
             rejected_rows, self._transaction(base), base, replaces_committed=replaces_committed
         )
         if result.rows:
-            _log.warning("Quarantined %s rows in version %s of %s.", result.rows, result.version, result.table)
+            _log.info("Quarantined %s rows in version %s of %s.", result.rows, result.version, result.table)
         return result
 
     def _transaction(self, base: Snapshot | None) -> SetTransaction:

@@ -52,7 +52,7 @@ def fill_and_mark(
         conditions: the conditions of the audits.
 
     Raises:
-        InvalidRequestError: a condition fails for a row, so the block has raised `SourceError`.
+        InvalidRequestError: the block raised `SourceError`, because a condition fails for a row.
     """
     identities = missing_identities(row_schema, target)
     filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)

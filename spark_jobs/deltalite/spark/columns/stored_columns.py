@@ -36,9 +36,14 @@ def stored_as(physical: StructField, column: Column) -> Column:
     return column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number})
 
 
+def may_be_empty(field: StructField) -> bool:
+    """Whether a value of the column can have no characters or bytes. In a partition column, readers then get null."""
+    return field.type in (PrimitiveType("string"), PrimitiveType("binary"))
+
+
 def as_in_log(field: StructField) -> Column:
     """Return the values of a partition column as readers get them from the log, in which an empty text is null."""
     column = column_named(field.name)
-    if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
+    if not may_be_empty(field):
         return column
     return stored_as(field, F.when(F.length(column) > 0, column))

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.protocol.schema import PrimitiveType, StructType
+from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.guards import Guard
 from deltalite.spark.columns.names import column_named, unused_name
-from deltalite.spark.columns.stored_columns import as_in_log
+from deltalite.spark.columns.stored_columns import as_in_log, may_be_empty
 from deltalite.spark.columns.types import char_metadata
 
 GOOD = "no"
@@ -25,7 +25,6 @@ OPEN_FILES = 4
 """The files that a task of a table without partitions writes at once. Without this limit Spark would sort the rows."""
 _FOLDER_STEM = "rejected"
 _TRUE, _FALSE = "1", "0"
-_TYPES_WITH_EMPTY_VALUES = (PrimitiveType("string"), PrimitiveType("binary"))
 
 
 def with_marks(
@@ -43,7 +42,7 @@ def with_marks(
     digits = F.concat(*(F.when(condition, _TRUE).otherwise(_FALSE) for condition in conditions))
     mark = F.when(digits.contains(_TRUE), digits).otherwise(GOOD).alias(name)
     names = {column.lower() for column in partition_columns}
-    texts = [f for f in schema if f.name.lower() in names and f.type in _TYPES_WITH_EMPTY_VALUES]
+    texts = [f for f in schema if f.name.lower() in names and may_be_empty(f)]
     if not texts:
         return rows.select("*", mark), name
     read_texts = {f.name: as_in_log(f).alias(f.name, metadata=char_metadata(f)) for f in texts}

@@ -238,9 +238,9 @@ class StagedWrite:
             checked_rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), *mark_columns)
             texts = _partition_texts(table.physical, self._layout)
             folder_columns = self._layout.folder_columns(table.physical)
-            rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout, marks)
-            if marks is not None:
-                folder_columns = {marks: _mark_folder(table.physical, folder_columns), **folder_columns}
+            mark_folders = {} if marks is None else {marks: mark_folder(table.physical, list(folder_columns.values()))}
+            rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout, mark_folders)
+            folder_columns = mark_folders | folder_columns
             try:
                 staged_files = self._write(rows, target, folder_columns)
                 staged_files = [_with_mark(file, marks) for file in staged_files]
@@ -355,10 +355,6 @@ def _unique_name(base: str) -> str:
     return f"part-{uuid.uuid4()}.{base.partition('.')[2]}"
 
 
-def _mark_folder(schema: StructType, folder_columns: Mapping[str, str]) -> str:
-    return mark_folder(schema, list(folder_columns.values()))
-
-
 def _with_mark(file: DataFile, marks: str | None) -> DataFile:
     """Return a file with the mark that the folder column `marks` has, if there is such a column."""
     if marks is None:
@@ -387,19 +383,18 @@ def _rows_to_write(
     texts: Mapping[str, Column],
     folder_columns: Mapping[str, str],
     layout: WriteLayout,
-    marks: str | None,
+    mark_folders: Mapping[str, str],
 ) -> DataFrame:
     """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced.
 
-    `marks` is the name of the column with marks, if there is one. Its folder is the first one.
+    `mark_folders` has the folder of the column with marks, if there is one. It is the first folder.
     """
     file_columns = [column_named(f.name) for f in schema if f.name not in folder_columns]
     if layout.materializes_partition_columns:
         file_columns += [as_in_log(f) for f in schema if f.name in folder_columns]
     folders = [folder_text(text, folder_columns[name]).alias(folder_columns[name]) for name, text in texts.items()]
-    if marks is not None:
-        folders.insert(0, column_named(marks).alias(_mark_folder(schema, folder_columns)))
-    rows = frame.select(*file_columns, *folders)
+    marks = [column_named(name).alias(folder) for name, folder in mark_folders.items()]
+    rows = frame.select(*file_columns, *marks, *folders)
     if not layout.optimize:
         return rows
     return rows.hint("rebalance", *[F.col(quoted(column)) for column in folder_columns.values()])
