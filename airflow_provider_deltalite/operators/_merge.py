@@ -80,9 +80,6 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param audits: Named checks of the updated and inserted rows or of the table, which run before the commit, such as
         ``{"name": "one_row_each", "unique": ["customer"]}``. If an audit does not pass, the task fails and commits
         nothing, or with ``"level": "warn"`` logs a warning. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

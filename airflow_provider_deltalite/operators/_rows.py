@@ -77,9 +77,6 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     :param audits: Named checks of the remaining rows, which run before the commit, such as
         ``{"name": "not_too_many", "row_count": True, "max_change": 0.1}``. If an audit does not pass, the task fails
         and commits nothing, or with ``"level": "warn"`` logs a warning. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -140,9 +137,6 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param audits: Named checks of the updated rows or of the table, which run before the commit, such as
         ``{"name": "amounts", "rows": "amount < 0"}``. If an audit does not pass, the task fails and commits nothing, or
         with ``"level": "warn"`` logs a warning. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

@@ -79,9 +79,6 @@ class DeltaScdOperator(DeltaRowsOperator):
         ``{"name": "no_negative_price", "rows": "price < 0"}``. The written rows include rows
         that end. If an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a
         warning. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

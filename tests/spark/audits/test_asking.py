@@ -9,7 +9,9 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ApprovalNeededError, AuditFailedError, InvalidRequestError
 from deltalite.requests import Approval, Audit, AuditQuestion
+from tests.support.merging import merge_into
 from tests.support.properties import VECTORS
+from tests.support.racing import run_before_commits
 from tests.support.tables import rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -79,3 +81,62 @@ def test_rows_are_published_only_with_an_approval_of_values_that_are_not_worse(s
     assert rows(table) == [(1, None), (2, 2)]
     assert update(approval=approval_of(question)).committed
     assert rows(table) == [(1, None), (2, None)]
+
+
+def test_an_accepted_value_that_another_commit_makes_worse_is_asked_again(spark, tmp_path, monkeypatch):
+    table = tmp_path / "t"
+    write_rows(spark, table, values("id, x", "1, 1"))
+    unique = Audit(name="one row each", unique=("id",), level="ask")
+
+    def write(**options):
+        return write_rows(spark, table, values("id, x", "1, 2"), audits=(unique,), **options)
+
+    approval = approval_of(question_of(write))
+    assert [audit.measured for audit in approval.audits] == [2]
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, x", "1, 3")))
+    question = question_of(lambda: write(approval=approval))
+    assert [audit.measured for audit in question.audits] == [3]
+    assert rows(table) == [(1, 1), (1, 3)]
+    assert write(approval=approval_of(question)).committed
+
+
+def test_rejected_rows_wait_for_the_decision_on_the_other_rows(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    rejecting = Audit(name="negative", rows="x < 0", level="quarantine")
+
+    def write(**options):
+        query = values("id, x", "1, NULL", "2, -1", "3, 3")
+        return write_rows(
+            spark, table, query, run="r", audits=(rejecting, NO_NULL), quarantine=str(quarantine), **options
+        )
+
+    question = question_of(write)
+    assert [(audit.name, audit.measured, audit.rows) for audit in question.audits] == [("no null", 1, 2)]
+    assert not quarantine.exists()
+    result = write(approval=approval_of(question))
+    assert (result.committed, result.quarantine.rows) == (True, 1)
+    assert rows(table) == [(1, None), (3, 3)]
+    assert [row["record"] for row in DeltaTable(str(quarantine)).to_arrow().to_pylist()] == ['{"id":2,"x":-1}']
+
+
+def test_a_merge_commits_only_with_an_approval(spark, tmp_path):
+    table = tmp_path / "t"
+    write_rows(spark, table, values("id, x", "1, 1"), properties=VECTORS)
+
+    def merge(**options):
+        return merge_into(
+            spark,
+            table,
+            values("id, x", "1, CAST(NULL AS INT)", "2, 2"),
+            "target.id = source.id",
+            matched=[{"update": "*"}],
+            inserts=[{"insert": "*"}],
+            audits=(NO_NULL,),
+            **options,
+        )
+
+    question = question_of(merge)
+    assert [(audit.measured, audit.rows) for audit in question.audits] == [(1, 2)]
+    assert rows(table) == [(1, 1)]
+    assert merge(approval=approval_of(question)).committed
+    assert rows(table) == [(1, None), (2, 2)]
