@@ -251,7 +251,7 @@ def raise_if_undecided(root: str, question: AuditQuestion) -> None:
 
 def files_after(base: Snapshot | None, proposal: Proposal) -> pa.Table:
     """Return the files of the table after the commit of a proposal, with the columns `LISTED_COLUMNS`."""
-    added_files = _listed_files(proposal.adds)
+    added_files = listed_files(proposal.adds)
     if base is None:
         return added_files
     removed_keys = [file_key(remove.path, remove.deletion_vector) for remove in proposal.removes]
@@ -261,7 +261,7 @@ def files_after(base: Snapshot | None, proposal: Proposal) -> pa.Table:
 
 def staged_rows(spark: SparkSession, store: LogStore, table: TableSchema, adds: Sequence[AddFile]) -> AuditedRows:
     """Return the rows of files that are not committed yet."""
-    return _rows_of(spark, store, table, cache(lambda: _listed_files(adds)))
+    return _rows_of(spark, store, table, cache(lambda: listed_files(adds)))
 
 
 def _rows_of(
@@ -276,7 +276,8 @@ def _rows_of(
     return AuditedRows(frame=make_frame, row_count=lambda: live_row_count(store, find_files()))
 
 
-def _listed_files(adds: Iterable[AddFile]) -> pa.Table:
+def listed_files(adds: Iterable[AddFile]) -> pa.Table:
+    """Return added files as the log would list them, with the columns `LISTED_COLUMNS`."""
     return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
 
 

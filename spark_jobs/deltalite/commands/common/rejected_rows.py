@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from deltalite.columnar.parquet.files import read_footers
-from deltalite.commands.common.auditing import raise_if_failed
+from deltalite.commands.common.auditing import listed_files, raise_if_failed
 from deltalite.commands.common.committing import now_ms
-from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, table_of
-from deltalite.protocol.actions import AddFile, to_json
+from deltalite.protocol.actions import AddFile
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
 from deltalite.requests import Audit, AuditScope
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltalite.storage.log_store import LogStore
-
-_LISTED_TYPES = {name: ADD_TYPES[name] for name in LISTED_COLUMNS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +165,7 @@ class RejectedRows:
             )
             for file in self.files
         ]
-        return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
+        return listed_files(adds)
 
 
 def _breaks(file: DataFile, numbers: Collection[int]) -> bool:
