@@ -1,4 +1,4 @@
-"""The page *Delta tables* in Airflow's UI: which tables there are, how they are, and what each run did to them.
+"""The page *Delta tables* in Airflow's UI: which tables there are, their health, and what each run did to them.
 
 The package runs in Airflow's API server only. The plugin imports `registration.py`, which is small, because every
 process of Airflow loads plugins. The first request imports the rest.
@@ -6,9 +6,12 @@ process of Airflow loads plugins. The first request imports the rest.
 - `registration.py`: the entries in Airflow's menu and tabs, and the app that is built at the first request
 - `app.py`: the routes; each loads values, builds a view and renders a template
 - `access.py`, `database.py`: what the user may read, and what Airflow's database knows
-- `known_tables.py`, `roots.py`: the tables that pages can show; no other table is ever opened
+- `known_tables.py`, `roots.py`, `table_list.py`: the tables that pages can show; no other table is ever opened
 - `reading.py`, `read_pool.py`, `cache.py`: bounded reads of tables
-- `lake_view.py`, `table_view.py`, `run_view.py`, `snippets.py`: values for the templates, without any access
+- `lake_view.py`, `table_view.py`, `run_view.py`, `snippets.py`, `explanations.py`: values for the templates, without
+  any access
+- `rendering.py`, `links.py`: the templates with their filters and headers, and the addresses in them
+- `services.py`, `settings.py`: the parts that the app uses, which tests replace, and the settings
 
 Begin with `app.py`. Docs: docs/how-to/see-tables-in-airflow.md; decision 89.
 """

@@ -8,8 +8,8 @@ same answer. Blocking calls to Airflow run in the server's threads, and storage 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -23,7 +23,6 @@ from airflow_provider_deltalite.page.known_tables import (
     KnownTable,
     TaskName,
     key_of,
-    known_tables,
     visible_table,
     visible_tables,
 )
@@ -41,9 +40,11 @@ from airflow_provider_deltalite.page.read_pool import wait_for_reads
 from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
 from airflow_provider_deltalite.page.run_view import ShownResult, attempt_rows, shown_result
 from airflow_provider_deltalite.page.snippets import version_snippets
+from airflow_provider_deltalite.page.table_list import TableList
 from airflow_provider_deltalite.page.table_view import advice_of, explained_features, explained_properties, timeline
 
 if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.read_pool import Read
     from airflow_provider_deltalite.page.services import PageReader, Services
     from deltalite.inspection.commit_entries import CommitEntry
 
@@ -98,6 +99,7 @@ def build_app(services: Services) -> FastAPI:
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Any]]) -> Any:
         request.state.deltalite_path = request.scope.get("root_path", "")  # the mount of static files changes it
+        request.state.deltalite_deadline = monotonic() + services.settings.timeout_seconds
         try:
             response = await call_next(request)
         except Exception as error:  # noqa: BLE001  the page shows no details of an unexpected error
@@ -115,7 +117,7 @@ class _Pages:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._seconds = services.settings.timeout_seconds
-        self._known: tuple[float, tuple[dict[str, KnownTable], list[str]]] | None = None
+        self._list = TableList(services)
 
     def links(self, request: Request) -> Links:
         """Return the addresses for a request, without runs."""
@@ -132,9 +134,11 @@ class _Pages:
         sort = sort if sort in SORTS else DEFAULT_SORT
         search = q[:_LONGEST_SEARCH]
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
-        known, problems = await self._known_tables()
+        # The other half of the time is for the tables.
+        await wait_for_reads(self._list.first_listings(), min(_LAKE_SECONDS, _rest(request) / 2))
+        known, problems = await self._list.tables()
         tables = list((await run_in_threadpool(visible_tables, known, _reader(request))).values())
-        rows = await self._rows(await run_in_threadpool(matching_tables, tables, search))
+        rows = await self._rows(request, await run_in_threadpool(matching_tables, tables, search))
         view = await run_in_threadpool(lake_view, rows, sort, is_ascending=is_ascending, page=page_number)
         may_read_assets = await run_in_threadpool(_reader(request).may_read_assets)
         return page(
@@ -152,14 +156,14 @@ class _Pages:
         """Show a table: health, advice, versions, schema, properties and features."""
         table = await self._open_table(request, key)
         lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
-        await wait_for_reads(lookup.reads, self._seconds)
+        await _wait(request, lookup.reads)
         result = lookup.result()
         health, reason = health_of(result, seconds=self._seconds)
         overview = result.value
         if overview is None:
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         newest = overview.version if before is None else min(before - 1, overview.version)
-        entries, note = await self._commits(table, overview.table_id, newest)
+        entries, note = await self._commits(request, table, overview.table_id, newest)
         return page(
             "table.html",
             await self._links_to_runs(request, [*entries, overview.last_commit]),
@@ -180,7 +184,7 @@ class _Pages:
         """Show a version: its commit, what changed, and texts to copy."""
         table = await self._open_table(request, key)
         overview_lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
-        await wait_for_reads(overview_lookup.reads, self._seconds)
+        await _wait(request, overview_lookup.reads)
         result = overview_lookup.result()
         if result.value is None:
             health, reason = health_of(result, seconds=self._seconds)
@@ -188,7 +192,7 @@ class _Pages:
         if not 0 <= version <= result.value.version:
             raise HTTPException(404)
         lookup = self._services.tables.changes(table, result.value.table_id, version)
-        await wait_for_reads(lookup.reads, self._seconds)
+        await _wait(request, lookup.reads)
         changes = lookup.result()
         return page(
             "version.html",
@@ -205,10 +209,10 @@ class _Pages:
         """Show the tables of a DAG."""
         if not await run_in_threadpool(_reader(request).may_read_dag, dag_id):
             raise HTTPException(403)
-        known, _ = await self._known_tables()
+        known, _ = await self._list.tables()
         visible = await run_in_threadpool(visible_tables, known, _reader(request))
         tables = [table for table in visible.values() if dag_id in table.dag_ids]
-        rows = await self._rows(tables)
+        rows = await self._rows(request, tables)
         links = await self._links_to_runs(request, [row.commit for row in rows])
         view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
         return page("dag.html", links, dag_id=dag_id, view=view)
@@ -219,7 +223,7 @@ class _Pages:
         if not await run_in_threadpool(lambda: reader.may_read_runs(dag_id) and reader.may_read_xcoms(dag_id)):
             raise HTTPException(403)
         task_results = await run_in_threadpool(self._services.database.results, dag_id, run_id)
-        known, _ = await self._known_tables()
+        known, _ = await self._list.tables()
         rows = []
         for task_result in task_results:
             result = shown_result(task_result.value)
@@ -242,13 +246,13 @@ class _Pages:
         if await run_in_threadpool(reader.may_read_xcoms, dag_id):
             values = await run_in_threadpool(database.results, dag_id, run_id, task_id, index)
             result = next(filter(None, (shown_result(item.value) for item in values)), None)
-        known, _ = await self._known_tables()
+        known, _ = await self._list.tables()
         tables = await self._tables_of_task(reader, known, TaskName(dag_id=dag_id, task_id=task_id), result)
         lookups = [
             self._services.tables.commits_of_run(table, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
             for table in tables
         ]
-        await wait_for_reads([read for lookup in lookups for read in lookup.reads], self._seconds)
+        await _wait(request, [read for lookup in lookups for read in lookup.reads])
         read_tables = [(table, lookup.result()) for table, lookup in zip(tables, lookups, strict=True)]
         entries = [entry for _, table_result in read_tables for entry in table_result.value or ()]
         return page(
@@ -263,49 +267,40 @@ class _Pages:
             tables=[(table, item.value or (), _problem(item, self._seconds)) for table, item in read_tables],
         )
 
-    async def _known_tables(self) -> tuple[dict[str, KnownTable], list[str]]:
-        """Return the tables by key, some seconds old, and sentences about problems of `ui_tables`."""
-        cached = self._known
-        if cached is not None and time.monotonic() - cached[0] < self._services.known_seconds:
-            return cached[1]
-        settings, roots = self._services.settings, self._services.roots
-        assets = await run_in_threadpool(self._services.database.assets)
-        await wait_for_reads(roots.listings(settings.roots), self._seconds)
-        addresses, problems = roots.addresses(settings.roots)
-        known = await run_in_threadpool(known_tables, assets, addresses, settings.storage_conn_ids)
-        if not problems:
-            self._known = time.monotonic(), (known, problems)
-        return known, problems
-
     async def _open_table(self, request: Request, key: str) -> KnownTable:
         """Return a known table that the user may see. Raises `HTTPException`."""
-        known, _ = await self._known_tables()
+        known, _ = await self._list.tables()
+        if key not in known:  # the first listing of a pattern may have it
+            await _wait(request, self._list.first_listings())
+            known, _ = await self._list.tables()
         table = known.get(key)
         visible = None if table is None else await run_in_threadpool(visible_table, table, _reader(request))
         if visible is None:
             raise HTTPException(404)
         return visible
 
-    async def _rows(self, tables: Sequence[KnownTable]) -> list[LakeRow]:
+    async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
         seconds = min(_LAKE_SECONDS, self._seconds)
         lookups = [self._services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS) for table in tables]
         reads = [read for lookup in lookups for read in lookup.reads]
-        await wait_for_reads(reads, seconds)
+        await wait_for_reads(reads, min(seconds, _rest(request)))
         if all(lookup.result().value is None for lookup in lookups):  # the first view: nothing to show yet
-            await wait_for_reads(reads, self._seconds - seconds)
+            await _wait(request, reads)
             seconds = self._seconds
         return [
             lake_row(table, lookup.result(), seconds=seconds) for table, lookup in zip(tables, lookups, strict=True)
         ]
 
-    async def _commits(self, table: KnownTable, table_id: str, newest: int) -> tuple[tuple[CommitEntry, ...], str]:
+    async def _commits(
+        self, request: Request, table: KnownTable, table_id: str, newest: int
+    ) -> tuple[tuple[CommitEntry, ...], str]:
         """Return the commits of a page, and a note if they are not known."""
         if newest < 0:
             return (), ""
         lookup = self._services.tables.commits(
             table, table_id, up_to=min(newest, _LARGEST_VERSION), limit=_COMMITS_PER_PAGE
         )
-        await wait_for_reads(lookup.reads, self._seconds)
+        await _wait(request, lookup.reads)
         result = lookup.result()
         return result.value or (), _problem(result, self._seconds)
 
@@ -335,6 +330,16 @@ class _Pages:
 def _reader(request: Request) -> PageReader:
     reader: PageReader = request.state.deltalite_reader
     return reader
+
+
+def _rest(request: Request) -> float:
+    """Return the seconds that the request may still wait for storage; a request has one deadline for all its waits."""
+    deadline: float = request.state.deltalite_deadline
+    return max(0.0, deadline - monotonic())
+
+
+async def _wait(request: Request, reads: Iterable[Read[Any]]) -> None:
+    await wait_for_reads(reads, _rest(request))
 
 
 def _problem(result: Any, seconds: float) -> str:

@@ -26,13 +26,14 @@ class Roots:
         self._cache = cache
 
     def listings(self, roots: Iterable[str]) -> list[Read[tuple[str, ...]]]:
-        """Start the listings that are due, and return them."""
-        reads = []
+        """Start the listings that are due, and return those of patterns without any listing so far."""
+        first_listings = []
         for root in filter(has_pattern, roots):
             cached = self._cache.get(("root", root))
             if cached is None or self._cache.age_of(cached) > _MAX_AGE_SECONDS:
-                reads.append(self._pool.read(f"pattern {root}", ("root", root), partial(self._list, root)))
-        return reads
+                read = self._pool.read(f"pattern {root}", ("root", root), partial(self._list, root))
+                first_listings.extend([read] if cached is None else [])
+        return first_listings
 
     def addresses(self, roots: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the addresses that are known by now, and sentences about patterns without a listing."""

@@ -109,6 +109,7 @@ PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes"}
 # Modules of the page, top first. A module imports from modules below it.
 PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),
+    frozenset({"table_list"}),
     frozenset({"services"}),
     frozenset({"lake_view", "rendering", "access", "database"}),
     frozenset({"table_view", "run_view", "links", "reading", "roots"}),

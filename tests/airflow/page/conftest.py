@@ -84,6 +84,7 @@ class Page:
     settings: dict[str, Any] = field(default_factory=dict)
     open_table: Callable[..., Any] = lambda address, _conn_id: open_store(address)
     now: float = 0.0
+    known_seconds: float = 0.0
     _client: TestClient | None = None
     app: FastAPI | None = None
 
@@ -99,7 +100,7 @@ class Page:
                 tables=TableReader(self.open_table, pool, cache, now_ms=lambda: NOON_MS),
                 roots=Roots(lambda address: self.open_table(address, None), pool, cache),
                 airflow_path="/airflow",
-                known_seconds=0.0,
+                known_seconds=self.known_seconds,
             )
             airflow = FastAPI(root_path="/airflow")
             self.app = build_app(services)

@@ -1,0 +1,54 @@
+"""The list of known tables that a process keeps between requests.
+
+Assets are loaded again after some seconds, and patterns of `ui_tables` are listed in the background. A page that needs
+every table can wait for the first listing of a pattern. Other pages use the listings that have ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from airflow_provider_deltalite.page.known_tables import AssetFacts, KnownTable, known_tables
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.read_pool import Read
+    from airflow_provider_deltalite.page.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """The assets and the addresses of `ui_tables` from which a list of tables is made."""
+
+    loaded_at: float = float("-inf")
+    assets: list[AssetFacts] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+
+
+class TableList:
+    """The known tables by key, and sentences about problems of `ui_tables`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._current: tuple[_Sources, dict[str, KnownTable]] = _Sources(), {}
+
+    def first_listings(self) -> list[Read[tuple[str, ...]]]:
+        """Start the listings that are due, and return those of patterns without any listing so far."""
+        return self._services.roots.listings(self._services.settings.roots)
+
+    async def tables(self) -> tuple[dict[str, KnownTable], list[str]]:
+        """Return the tables that are known by now, and the problems. Starts the listings that are due."""
+        services = self._services
+        self.first_listings()
+        addresses, problems = services.roots.addresses(services.settings.roots)
+        sources, tables = self._current
+        loaded_at, assets = sources.loaded_at, sources.assets
+        if monotonic() - loaded_at >= services.known_seconds:
+            loaded_at, assets = monotonic(), await run_in_threadpool(services.database.assets)
+        if assets is not sources.assets or addresses != sources.addresses:
+            tables = await run_in_threadpool(known_tables, assets, addresses, services.settings.storage_conn_ids)
+            self._current = _Sources(loaded_at=loaded_at, assets=assets, addresses=addresses), tables
+        return tables, problems
