@@ -29,6 +29,7 @@ from airflow_provider_deltalite.page.known_tables import (
 from airflow_provider_deltalite.page.lake_view import (
     DEFAULT_SORT,
     SORTS,
+    Health,
     LakeRow,
     health_of,
     lake_row,
@@ -344,9 +345,12 @@ async def _wait(request: Request, reads: Iterable[Read[Any]]) -> None:
 
 def _problem(result: Any, seconds: float) -> str:
     """Return a sentence about a read without a value; an empty text if there is a value."""
-    return "" if result.value is not None else health_of(result, seconds=seconds)[1]
+    if result.value is not None:
+        return ""
+    health, reason = health_of(result, seconds=seconds)
+    return "The table has no commit yet." if health is Health.MISSING else reason
 
 
 def _message(links: Links, status: int) -> HTMLResponse:
-    title, text = _MESSAGES.get(status, _MESSAGES[500])
+    title, text = _MESSAGES.get(status, _MESSAGES[422 if status < 500 else 500])  # noqa: PLR2004
     return page("message.html", links, status=status, title=title, text=text, may_log_in=status == 401)  # noqa: PLR2004

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any, Generic, TypeVar
 
+from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import RowError
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class ReadPool:
             except Full:
                 new_read.error = RowError(
                     kind="Overloaded",
-                    message=f"Too many reads wait for {storage}. Try again in a minute.",
+                    message=f"Too many reads wait for {shown_text(storage)}. Try again in a minute.",
                     is_retryable=True,
                 )
                 new_read.finish()

@@ -3,7 +3,7 @@
 Overviews are read again if they are older than the caller allows; without a new commit this costs two requests. The key
 of each value contains the connection that read it, so users of another connection do not get the value. Versions never
 change, so their commits and changes are cached without an age. An error is cached for some seconds, so that reloads do
-not add requests to a storage in trouble.
+not add requests to a storage in trouble. A missing table is no such error.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from airflow_provider_deltalite.page.cache import BoundedCache, CachedValue
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool
+from deltalite.errors import TableNotFoundError
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries
 from deltalite.inspection.overview import TableOverview, read_overview
 from deltalite.inspection.table_rows import RowError
@@ -163,6 +164,8 @@ class TableReader:
         def read() -> T:
             try:
                 value = run(self._open_store(table.address, table.conn_id))
+            except TableNotFoundError:  # the first commit may follow soon
+                raise
             except Exception as error:
                 self._cache.put(("error", key), RowError.of(error))
                 raise

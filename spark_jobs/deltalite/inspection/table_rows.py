@@ -13,10 +13,8 @@ from typing import Any
 from deltalite.errors import DeltaLiteError
 from deltalite.inspection.due_steps import Decision
 from deltalite.inspection.health import TableHealth
-from deltalite.redaction import redacted
+from deltalite.inspection.shown_texts import shown_text
 from deltalite.requests import Step
-
-_MAX_TEXT = 300
 
 
 class Outcome(StrEnum):
@@ -86,9 +84,9 @@ class RowError:
 
     @classmethod
     def of(cls, error: Exception) -> RowError:
-        """Return the error without secrets, with a bounded message."""
+        """Return the error with its message as one bounded line, without secrets and control characters."""
         is_retryable = error.retryable if isinstance(error, DeltaLiteError) else True
-        return cls(kind=type(error).__name__, message=_bounded(redacted(str(error))), is_retryable=is_retryable)
+        return cls(kind=type(error).__name__, message=shown_text(str(error)), is_retryable=is_retryable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +186,3 @@ def counts_by_status(rows: Sequence[TableRow]) -> dict[str, int]:
         "numTables": len(rows) - statuses.count(Status.SKIPPED),
         **{name: statuses.count(status) for status, name in names.items()},
     }
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."

@@ -173,6 +173,16 @@ def test_an_error_text_does_not_become_markup(delta_page, payload):
         assert "\\u202e" in html and not {"\u202e", "\x1b"} & set(html)
 
 
+def test_an_error_of_the_commits_is_shown_with_escapes(delta_page, monkeypatch, tmp_path):
+    def refuse(*_args, **_options):
+        raise OSError("\u202e\x1b")
+
+    create(LocalLogStore(str(tmp_path / "t")))
+    monkeypatch.setattr("airflow_provider_deltalite.page.reading.commit_entries", refuse)
+    html = delta_page.get(f"/tables/{delta_page.add_asset(tmp_path / 't')}")
+    assert "OSError: \\u202e\\x1b" in html and not {"\u202e", "\x1b"} & set(html)
+
+
 def test_control_characters_and_surrogates_are_shown_as_escapes(delta_page, tmp_path):
     root = tmp_path / "t"
     create(LocalLogStore(str(root)), description="a\u202eb\u0000c\ud800d\x1b[31m")
@@ -201,6 +211,12 @@ def test_every_answer_forbids_inline_scripts_and_foreign_frames(delta_page):
         assert "frame-ancestors 'self'" in policy
         assert headers["x-content-type-options"] == "nosniff"
     assert delta_page.answer("/lake").headers["cache-control"] == "no-store"
+
+
+def test_another_method_than_get_is_not_a_failure_of_the_page(delta_page):
+    answer = delta_page.client.post("/airflow/deltalite/lake", headers={"X-User": "ann"})
+    assert answer.status_code == 405
+    assert "This address is not valid" in answer.text
 
 
 def test_an_unexpected_error_shows_no_details(delta_page, monkeypatch):

@@ -224,7 +224,7 @@ def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
     delta_page.get(f"/tables/{key}")
     assert requests == []  # the values are young
     delta_page.now = 60.0
-    assert "Version <" not in delta_page.get(f"/tables/{key}")
+    assert "/tables/" + key + "/versions/0" in delta_page.get(f"/tables/{key}")
     assert [operation for operation, _ in requests] == ["read_start", "read_start"]
     commit_actions(store, add("f"))
     delta_page.now = 120.0
@@ -243,6 +243,15 @@ def test_a_dropped_table_is_no_longer_healthy(delta_page, tmp_path):
 
 
 def test_a_table_that_cannot_be_read_says_why(delta_page, tmp_path):
+    create(LocalLogStore(str(tmp_path / "broken")))
+    (tmp_path / "broken" / commit_name(0)).write_text("{")
+    broken = delta_page.add_asset(tmp_path / "broken", asset_id=2)
+    for path in (f"/tables/{broken}", f"/tables/{broken}/versions/0"):
+        text = words(delta_page.get(path))
+        assert "The table cannot be read CorruptLogError" in text and "The connection is not set" in text
+
+
+def test_an_address_without_a_table_says_so(delta_page, tmp_path):
     missing = delta_page.add_asset(tmp_path / "missing")
     assert "There is no table at this address" in delta_page.get(f"/tables/{missing}")
     assert "There is no table at this address" in delta_page.get(f"/tables/{missing}/versions/0")
@@ -346,6 +355,17 @@ def test_the_versions_of_several_outlets_are_not_one_effect(sales_page, tmp_path
     assert "See the tables below" in html and "Committed version" not in html
     for key in (sales_page.key, second_key):
         assert f'href="/airflow/deltalite/tables/{key}/versions/1"' in html
+
+
+def test_a_table_appears_at_once_after_its_first_commit(sales_page, tmp_path):
+    root = tmp_path / "lake" / "new"
+    key = sales_page.add_asset(root, asset_id=2, writer=("sales", "first"))
+    sales_page.database.attempts_of["sales", RUN, "first", -1] = [attempt(1, "running")]
+    html = sales_page.get(f"/task/sales/first/-1/{RUN}")
+    assert "The table has no commit yet." in html and "TableNotFoundError" not in html
+    create(LocalLogStore(str(root)))
+    write_commit(root, 1, operation="WRITE", userMetadata=task_metadata(task_id="first"))
+    assert f"/tables/{key}/versions/1" in sales_page.get(f"/task/sales/first/-1/{RUN}")
 
 
 def test_a_task_without_a_table_says_so(sales_page):

@@ -54,12 +54,6 @@ def test_a_user_sees_the_tables_of_readable_assets_and_dags(delta_page, two_tabl
             delta_page.get(path, status=200 if name in visible else 404)
 
 
-def test_the_right_to_one_asset_opens_its_table(delta_page, two_tables):
-    delta_page.users["ann"] = Rights(assets=False, asset_ids={1})
-    delta_page.get(f"/tables/{two_tables['sales']}")
-    delta_page.get(f"/tables/{two_tables['root']}", status=404)
-
-
 def test_a_table_that_a_user_may_not_see_looks_like_an_unknown_one(delta_page, two_tables):
     delta_page.users["ann"] = Rights(assets=False)
     forbidden, unknown = (delta_page.get(f"/tables/{key}", status=404) for key in (two_tables["sales"], "0" * 20))

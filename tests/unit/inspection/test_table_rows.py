@@ -15,6 +15,12 @@ MIB = 1024 * 1024
 ERROR = RowError.of(CorruptLogError("The log is broken.", remedy="Repair it."))
 
 
+def test_an_error_of_a_row_is_one_bounded_line_without_secrets_and_control_characters():
+    error = RowError.of(OSError(f"a\n\u202e\x1b[31m password='planted' {'x' * 500}"))
+    assert error.message.startswith("a \\u202e\\x1b[31m password=*** xxx")
+    assert len(error.message) == 301
+
+
 @pytest.mark.parametrize(
     ("measures", "gain_bytes"),
     [
