@@ -36,14 +36,13 @@ class ShownResult:
     committed: bool
     skip_reason: str
     metrics: tuple[tuple[str, str], ...]
-    source_versions: tuple[tuple[str, str], ...]
     failed_audits: int
-    audits: tuple[str, ...]
+    audit_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """A task attempt and its outcome for the table. `version` is the version that it committed, or found."""
+    """A task attempt and its outcome for the table. `version` is the version that the attempt committed or read."""
 
     try_number: int
     state: str
@@ -67,9 +66,8 @@ def shown_result(value: Mapping[str, Any]) -> ShownResult | None:
                 committed=value.get("committed") is True,
                 skip_reason=shown_text(value.get("skip_reason")),
                 metrics=_pairs(value.get("metrics")),
-                source_versions=_pairs(value.get("source_versions")),
                 failed_audits=sum(audit.get("passed") is not True for audit in audits),
-                audits=tuple(shown_text(audit.get("name")) for audit in audits),
+                audit_count=len(audits),
             )
         case _:
             return None

@@ -1,5 +1,6 @@
-"""Differences between two versions of a table, and faults of a table, as values.
+"""Values about a table: differences between versions, faults, health, and what a page shows of it and its commits.
 
-`cli` shows them, and a restore uses the search for missing files. The package does not need Spark.
-Begin with `verify.py` (the steps of a verification) and `diff.py`.
+`cli` and the page in Airflow show them. A maintenance uses the health, and a restore the search for missing files. The
+package does not need Spark. Begin with `verify.py` (the steps of a verification), `diff.py`, `health.py` and
+`overview.py`.
 """

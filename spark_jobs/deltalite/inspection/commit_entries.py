@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from deltalite.inspection.shown_texts import shown_text
-from deltalite.log.commit_infos import TimedCommitInfo, newest_commit_infos
+from deltalite.log.commit_infos import TimedCommitInfo, commit_infos, newest_commit_infos
 from deltalite.log.commit_times import in_commit_times
 from deltalite.log.writers import TaskRun, task_run, writer_text
 from deltalite.requests.provenance import RunProvenance
@@ -59,7 +59,6 @@ class CommitEntry:
     engine: str
     isolation: str
     user_metadata: str
-    read_version: int | None
     parameters: tuple[tuple[str, str], ...]
     metrics: tuple[tuple[str, str], ...]
     rows_added: int | None
@@ -84,12 +83,21 @@ def commit_entries(store: LogStore, snapshot: Snapshot, *, up_to_version: int, l
     return map(commit_entry, infos)
 
 
+def entry_of_version(store: LogStore, snapshot: Snapshot) -> CommitEntry | None:
+    """Return the commit of the snapshot's version; None if the log no longer holds it.
+
+    Raises: as `commit_entries`.
+    """
+    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    info = next(commit_infos(store, up_to_version=snapshot.version, in_commit=in_commit), None)
+    return None if info is None or info.version != snapshot.version else commit_entry(info)
+
+
 def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
     """Return the entry of a commit. Raises `CorruptLogError` if it lacks its in-commit timestamp."""
     info = commit.info
     run, parameters, metrics = _run(info), info.get("operationParameters"), counts_of(info.get("operationMetrics"))
     operation = shown_text(info.get("operation"), max_length=60)
-    read_version = info.get("readVersion")
     is_copied = operation.upper().split(" ")[0] in _OUTPUT_ROWS_ARE_NOT_ADDED
     return CommitEntry(
         version=commit.version,
@@ -101,7 +109,6 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         engine=shown_text(info.get("engineInfo")),
         isolation=shown_text(info.get("isolationLevel"), max_length=60),
         user_metadata="" if run is not None else shown_text(info.get("userMetadata")),
-        read_version=read_version if type(read_version) is int else None,
         parameters=_pairs(parameters, left_out=_PARSED_PARAMETERS),
         metrics=_pairs(info.get("operationMetrics")),
         rows_added=_first(metrics, _ADDED_ROWS[:1] if is_copied else _ADDED_ROWS),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
-from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
 from deltalite.inspection.due_steps import decide
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
@@ -94,7 +94,7 @@ def read_overview(
         min_writer_version=protocol.min_writer_version,
         health=health,
         steps=tuple(map(StepOutcome.of, decide(health, thresholds))),
-        last_commit=next(commit_entries(store, snapshot, up_to_version=snapshot.version, limit=1), None),
+        last_commit=entry_of_version(store, snapshot),
         position=position_at(store, snapshot.version),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from deltalite.errors import VersionGapError, VersionNotFoundError
-from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
 from deltalite.inspection.diff import Change, diff
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.log.file_table import bytes_of
@@ -36,7 +36,7 @@ class ShownChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChanges:
-    """The differences from the version before to `version`.
+    """The differences from the version before to a version.
 
     - `before`: the version before. None for version 0, and if the log cannot rebuild the version before. The object
       then has the commit and the state of the version only.
@@ -44,7 +44,6 @@ class VersionChanges:
     - `rows_before`, `rows_after`: None if a file has no statistics.
     """
 
-    version: int
     before: int | None
     commit: CommitEntry | None
     files_added: int
@@ -76,16 +75,11 @@ def read_version_changes(store: LogStore, version: int) -> VersionChanges:
         before = Snapshot.load(store, version - 1) if version > 0 else None
     except (VersionNotFoundError, VersionGapError):
         before = None
-    commit = next(
-        (entry for entry in commit_entries(store, after, up_to_version=version, limit=1) if entry.version == version),
-        None,
-    )
     compared = diff(after if before is None else before, after)
     files = compared.files
     return VersionChanges(
-        version=version,
         before=None if before is None else before.version,
-        commit=commit,
+        commit=entry_of_version(store, after),
         files_added=files.added.num_rows,
         files_removed=files.removed.num_rows,
         files_kept=files.kept,

@@ -18,7 +18,7 @@ PAYLOADS = (
     '"><img src=x onerror=alert(1)>',
     "'><svg/onload=alert(1)>",
     "javascript:alert(1)",
-    "{{ 7 * 7 }}{% raw %}",
+    "{{ 7919 * 7907 }}{% raw %}",
     "</code></pre><h1>planted",
 )
 SECRET = "planted-secret-value"
@@ -57,7 +57,7 @@ def check_is_harmless(html: str) -> None:
         if tag == "script":
             assert re.fullmatch(r"/airflow/deltalite/static/\w+\.js", attributes["src"])
     assert re.findall(r"<script[^>]*>[^<]+</script>", html) == []
-    assert "49" not in re.findall(r"\b49\b", html)
+    assert str(7919 * 7907) not in html
 
 
 def hostile_commit(payload: str) -> list[dict]:

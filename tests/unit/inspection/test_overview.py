@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from deltalite.errors import VersionNotFoundError
-from deltalite.inspection.commit_entries import commit_entries
+from deltalite.inspection.commit_entries import commit_entries, entry_of_version
 from deltalite.inspection.overview import MAX_COLUMNS, read_overview
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import Outcome
 from deltalite.inspection.version_changes import MAX_PATHS, read_version_changes
+from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.requests import DEFAULT_THRESHOLDS
 from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.valid_table import create_valid_table
 from tests.unit.builders import NOON_MS, add, append_files, commit_actions, create, metadata, new_store, put_raw, struct
 
@@ -52,6 +56,23 @@ def test_a_later_read_without_a_new_commit_returns_the_earlier_overview_after_tw
     assert requests == ["read_start", "read_start"]
     append_files(store, 1)
     assert overview_of(store, earlier=first).version == 4
+
+
+def test_the_commit_of_a_version_is_read_in_the_thread_of_the_caller():
+    store = append_files(create(new_store()), 2)
+    snapshot, threads = Snapshot.load(store), set()
+    store.before = lambda *_: threads.add(threading.current_thread())
+    entry = entry_of_version(store, snapshot)
+    assert entry is not None and entry.version == 2
+    assert threads == {threading.current_thread()}
+
+
+def test_a_version_whose_commit_the_log_no_longer_holds_has_no_last_commit(tmp_path):
+    store = append_files(create(LocalLogStore(str(tmp_path / "t"))), 2)
+    write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
+    (tmp_path / "t" / commit_name(2)).unlink()
+    overview = overview_of(store)
+    assert (overview.version, overview.last_commit) == (2, None)
 
 
 def test_a_recreated_table_gets_a_new_overview():
