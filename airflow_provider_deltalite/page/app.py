@@ -19,6 +19,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from airflow_provider_deltalite.page.growth_view import growth_plots
 from airflow_provider_deltalite.page.known_tables import (
     KnownTable,
     TaskName,
@@ -36,6 +37,7 @@ from airflow_provider_deltalite.page.lake_view import (
     lake_view,
     matching_tables,
 )
+from airflow_provider_deltalite.page.layout_view import heat_map, partition_rows, size_rows
 from airflow_provider_deltalite.page.links import Links, runs_of
 from airflow_provider_deltalite.page.read_pool import wait_for_reads
 from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
@@ -164,7 +166,9 @@ class _Pages:
         if overview is None:
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         newest = overview.version if before is None else min(before - 1, overview.version)
+        growth = self._services.tables.growth(table, overview)
         entries, note = await self._commits(request, table, overview.table_id, newest)
+        await _wait(request, growth.reads)
         return page(
             "table.html",
             await self._links_to_runs(request, [*entries, overview.last_commit]),
@@ -173,10 +177,15 @@ class _Pages:
             health=health,
             reason=reason,
             advice=advice_of(table, overview.steps),
+            plots=growth_plots(growth.result().value),
+            growth_note=_problem(growth.result(), self._seconds),
             timeline=timeline(entries),
             timeline_note=note,
             is_first_page=newest == overview.version,
             older_before=entries[-1].version if entries and entries[-1].version > 0 else None,
+            size_rows=size_rows(overview.layout),
+            partition_rows=partition_rows(overview.layout),
+            heat_map=heat_map(overview.layout),
             properties=explained_properties(overview),
             features=explained_features(overview),
         )

@@ -19,6 +19,7 @@ from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableOverview, read_overview
 from deltalite.inspection.table_rows import RowError
 from deltalite.inspection.version_changes import VersionChanges, read_version_changes
@@ -126,6 +127,23 @@ class TableReader:
 
         key = ("commits", table.key, table.conn_id, table_id, up_to, limit)
         return self._look_up(table, key, run, max_age_seconds=_NEVER)
+
+    def growth(self, table: KnownTable, overview: TableOverview) -> Lookup[Growth]:
+        """Look up the totals of the newest versions up to the version of an overview."""
+        newest_key = ("growth", table.key, table.conn_id, overview.table_id)
+
+        def run(store: LogStore) -> Growth:
+            cached = self._cache.get(newest_key)
+            health = overview.health
+            growth = read_growth(
+                Snapshot.load(store, overview.version),
+                Totals(files=health.files, size_bytes=health.size_bytes, rows=overview.live_rows),
+                earlier=None if cached is None else cached.value,
+            )
+            self._cache.put(newest_key, growth)
+            return growth
+
+        return self._look_up(table, (*newest_key, overview.version), run, max_age_seconds=_NEVER)
 
     def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
         """Look up the differences of a version from the version before."""

@@ -112,7 +112,7 @@ PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"table_list"}),
     frozenset({"services"}),
     frozenset({"lake_view", "rendering", "access", "database"}),
-    frozenset({"table_view", "run_view", "links", "reading", "roots"}),
+    frozenset({"table_view", "layout_view", "growth_view", "run_view", "links", "reading", "roots"}),
     frozenset({"snippets", "read_pool", "cache", "explanations"}),
     frozenset({"known_tables", "settings"}),
     frozenset({"registration"}),

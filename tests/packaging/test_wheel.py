@@ -59,9 +59,10 @@ def names_in_wheel(wheel) -> set[str]:
 
 @pytest.fixture(scope="module")
 def metadata(wheel, names_in_wheel) -> dict[str, str]:
-    """The texts of the files in the wheel's dist-info folder, by file name."""
+    """The texts of the files in the wheel's dist-info folder, by their path in it."""
     with zipfile.ZipFile(wheel) as archive:
-        return {Path(name).name: archive.read(name).decode() for name in names_in_wheel if ".dist-info/" in name}
+        names = [name for name in names_in_wheel if ".dist-info/" in name]
+        return {name.partition(".dist-info/")[2]: archive.read(name).decode() for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_ex
     )
     assert "[console_scripts]\ndeltalite = deltalite.cli.main:entry" in metadata["entry_points.txt"]
     headers = metadata["METADATA"].split("\n\n")[0].splitlines()
-    assert "License-Expression: Apache-2.0" in headers
+    assert "License-Expression: Apache-2.0 AND MIT" in headers
     assert {line.removeprefix("Provides-Extra: ") for line in headers if line.startswith("Provides-Extra")} == {
         "azure",
         "gcs",
@@ -128,7 +129,8 @@ def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_ex
         "pyspark",
         "s3",
     }
-    assert "Apache License" in metadata["LICENSE"]
+    assert "Apache License" in metadata["licenses/LICENSE"]
+    assert "Leon Sorokin" in metadata["licenses/airflow_provider_deltalite/page/static/uplot/LICENSE"]
 
 
 def test_the_installed_packages_come_from_the_wheel(installed_python, clean_env, tmp_path):

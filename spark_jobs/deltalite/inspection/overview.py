@@ -13,6 +13,7 @@ from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
 from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
 from deltalite.inspection.due_steps import decide
+from deltalite.inspection.file_layout import FileLayout, read_layout
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import StepOutcome
@@ -32,6 +33,7 @@ class TableOverview:
 
     - `columns`: at most `MAX_COLUMNS` rows; `column_count` counts all.
     - `steps`: the decision for each step of a maintenance.
+    - `layout`: the classes of file sizes, and the largest partitions.
     - `last_commit`: None if the log no longer holds the commit of the version.
     - `position`: where a later read continues.
     """
@@ -47,6 +49,7 @@ class TableOverview:
     min_writer_version: int
     health: TableHealth
     steps: tuple[StepOutcome, ...]
+    layout: FileLayout
     last_commit: CommitEntry | None
     position: LogPosition
 
@@ -94,6 +97,7 @@ def read_overview(
         min_writer_version=protocol.min_writer_version,
         health=health,
         steps=tuple(map(StepOutcome.of, decide(health, thresholds))),
+        layout=read_layout(snapshot),
         last_commit=entry_of_version(store, snapshot),
         position=position_at(store, snapshot.version),
     )

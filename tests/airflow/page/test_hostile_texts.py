@@ -55,7 +55,7 @@ def check_is_harmless(html: str) -> None:
             if attributes.get(name) is not None:
                 assert re.match(r"/airflow/(deltalite/|dags/|$)|#\w+$", attributes[name]), attributes
         if tag == "script":
-            assert re.fullmatch(r"/airflow/deltalite/static/\w+\.js", attributes["src"])
+            assert re.fullmatch(r"/airflow/deltalite/static/(uplot/uPlot\.iife\.min|\w+)\.js", attributes["src"])
     assert re.findall(r"<script[^>]*>[^<]+</script>", html) == []
     assert str(7919 * 7907) not in html
 
@@ -101,11 +101,22 @@ def hostile_commit(payload: str) -> list[dict]:
                 "description": payload,
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": json.dumps({"type": "struct", "fields": fields}),
-                "partitionColumns": [],
+                "partitionColumns": [f"c {payload}", "d"],
                 "configuration": {payload: payload, "delta.x": payload, "my.password": SECRET},
             }
         },
-        {"add": {"path": payload, "size": 1, "modificationTime": 0, "partitionValues": {}, "dataChange": True}},
+        *(
+            {
+                "add": {
+                    "path": f"{number}{payload}",
+                    "size": 1,
+                    "modificationTime": 0,
+                    "partitionValues": {f"c {payload}": f"{number}{payload}", "d": f"{payload}{number}"},
+                    "dataChange": True,
+                }
+            }
+            for number in (2, 1)
+        ),
     ]
 
 
@@ -123,7 +134,7 @@ def test_no_text_of_a_table_becomes_markup(delta_page, tmp_path, payload):
     commit_info, *others = hostile_commit(payload)
     run = {"dag_id": payload, "task_id": payload, "run_id": payload}
     by_task = {"commitInfo": {**commit_info["commitInfo"], "userMetadata": task_metadata(**run)}}
-    write_log(root, [commit_info, *others], [by_task, {"add": {**others[-1]["add"], "path": f"2{payload}"}}])
+    write_log(root, [commit_info, *others], [by_task, {"add": {**others[-1]["add"], "path": f"3{payload}"}}])
     delta_page.users["ann"] = Rights(dag_ids={payload, name})
     delta_page.database.runs.add((payload, payload))
     key = delta_page.add_asset(

@@ -1,0 +1,206 @@
+"""The number of files, bytes and rows of a table at each of its newest versions, for a plot.
+
+The totals of the newest version are known from its snapshot. The files that each commit adds and removes then lead back
+from version to version, so one read of the newest commits is enough. The log names a removed file without its rows, if
+the writer left them out. They are known if the same read contains the commit that added the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from deltalite.columnar.skipping.record_counts import num_records
+from deltalite.errors import VersionGapError
+from deltalite.log.action_files import read_actions
+from deltalite.log.commit_times import CommitTime, InCommitTimes, file_times, in_commit_times, in_commit_timestamp
+from deltalite.log.file_table import ADD_TYPES, key_column, table_of
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore, StoredFile
+
+MAX_COMMITS = 500
+MAX_BYTES = 32 * 1024 * 1024
+_THREADS = 8
+_TYPES = {name: ADD_TYPES[name] for name in ("path", "size", "stats", "deletionVector")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthPoint:
+    """The totals of a version.
+
+    - `timestamp_ms`: the commit time, in milliseconds UTC.
+    - `size_bytes`: None if the log does not have the size of a file that a later commit removed.
+    - `rows`: the rows that are not soft-deleted; None if the log does not have the rows of such a file.
+    """
+
+    version: int
+    timestamp_ms: int
+    files: int
+    size_bytes: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The newest versions of a table, oldest first, and those of them that have a checkpoint."""
+
+    points: tuple[GrowthPoint, ...]
+    checkpoints: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The files, bytes and live rows of a version. A number is None if it is unknown."""
+
+    files: int
+    size_bytes: int | None
+    rows: int | None
+
+
+def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = None) -> Growth:
+    """Read the totals of the newest versions, at most `MAX_COMMITS` commits with together at most `MAX_BYTES`.
+
+    Args:
+        snapshot: the newest version.
+        totals: the totals of this version.
+        earlier: an earlier result for the same table. Only the commits after it are then read.
+
+    Raises:
+        CorruptLogError: a commit is malformed.
+        StorageError: the log cannot be read.
+    """
+    store, listing = snapshot.store, list_log(snapshot.store, 0)
+    times = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
+    known = {} if earlier is None else {point.version: point for point in earlier.points}
+    commits = [
+        (time, listing.commits[time.version])
+        for time in times
+        if time.version <= snapshot.version and time.version not in known
+    ]
+    changes = _read_changes(store, in_commit_times(snapshot.protocol, snapshot.metadata), _newest(commits))
+    points = _points(changes, totals)
+    if earlier is not None and points and points[0].version - 1 in known:
+        points = [*(point for point in earlier.points if point.version < points[0].version), *points]
+    elif earlier is not None and not points:
+        points = list(earlier.points)
+    points = points[-MAX_COMMITS:]
+    checkpoints = {checkpoint.version for checkpoint in listing.checkpoints} & {point.version for point in points}
+    return Growth(points=tuple(points), checkpoints=tuple(sorted(checkpoints)))
+
+
+class _File(NamedTuple):
+    """A file that a commit adds or removes. `size_bytes` and `rows` are None if the action lacks them."""
+
+    key: str
+    size_bytes: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """The files that a commit adds and removes."""
+
+    version: int
+    timestamp_ms: int
+    added: Sequence[_File]
+    removed: Sequence[_File]
+
+
+def _newest(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tuple[CommitTime, StoredFile]]:
+    """Return the newest commits without a gap that the limits allow, oldest first."""
+    newest: list[tuple[CommitTime, StoredFile]] = []
+    size_bytes = 0
+    for time, file in reversed(commits[-MAX_COMMITS:]):
+        size_bytes += file.size_bytes
+        if size_bytes > MAX_BYTES or (newest and time.version != newest[-1][0].version - 1):
+            break
+        newest.append((time, file))
+    return newest[::-1]
+
+
+def _read_changes(
+    store: LogStore, in_commit: InCommitTimes | None, commits: Sequence[tuple[CommitTime, StoredFile]]
+) -> list[_Change]:
+    """Return the changes of the commits, oldest first, after the last one that log cleanup has deleted."""
+    with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="growth") as pool:
+        changes = list(pool.map(partial(_read_change, store, in_commit), commits))
+    missing = max((number for number, change in enumerate(changes) if change is None), default=-1)
+    return [change for change in changes[missing + 1 :] if change is not None]
+
+
+def _read_change(
+    store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
+) -> _Change | None:
+    time, file = commit
+    bodies: dict[str, list[dict[str, Any]]] = {AddFile.action: [], RemoveFile.action: [], CommitInfo.action: []}
+    try:
+        for kind, body in read_actions(store, file.name, file.size_bytes):
+            if kind in bodies:
+                bodies[kind].append(body)
+    except VersionGapError:
+        return None
+    timestamp_ms = time.timestamp_ms
+    if in_commit is not None and in_commit.covers(time.version):
+        timestamp_ms = in_commit_timestamp(next(iter(bodies[CommitInfo.action]), None), file.name)
+    added = list(_files(bodies[AddFile.action], AddFile, file.name))
+    removed = list(_files(bodies[RemoveFile.action], RemoveFile, file.name))
+    if not removed and not any(body.get("dataChange") for body in bodies[AddFile.action]):
+        added = []  # The table's rows are the same, so these files are in the table: they get row ids or statistics.
+    return _Change(version=time.version, timestamp_ms=timestamp_ms, added=added, removed=removed)
+
+
+def _files(bodies: Sequence[Mapping[str, Any]], cls: type[AddFile | RemoveFile], source: str) -> Iterator[_File]:
+    if not bodies:
+        return
+    files = table_of(bodies, _TYPES, cls, source).combine_chunks()
+    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
+    columns = (key_column(files), files["size"], pc.subtract(num_records(files["stats"]), deleted))
+    yield from map(_File, *(column.to_pylist() for column in columns))
+
+
+def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
+    """Return the totals after each change, oldest first; `newest` has those after the last change."""
+    points: list[GrowthPoint] = []
+    files, size_bytes, rows = newest.files, newest.size_bytes, newest.rows
+    for change, removed in zip(reversed(changes), reversed(list(_removed_files(changes))), strict=True):
+        point = GrowthPoint(
+            version=change.version, timestamp_ms=change.timestamp_ms, files=files, size_bytes=size_bytes, rows=rows
+        )
+        points.append(point)
+        files = max(0, files - len(change.added) + len(removed))
+        size_bytes = _total_before(size_bytes, [f.size_bytes for f in change.added], [f.size_bytes for f in removed])
+        rows = _total_before(rows, [f.rows for f in change.added], [f.rows for f in removed])
+    return points[::-1]
+
+
+def _removed_files(changes: Iterable[_Change]) -> Iterator[list[_File]]:
+    """Yield the removed files of each change. Missing numbers come from the commit that added the file."""
+    added: dict[str, _File] = {}
+    for change in changes:
+        yield [_completed(file, added.get(file.key)) for file in change.removed]
+        added.update((file.key, file) for file in change.added)
+
+
+def _completed(file: _File, added: _File | None) -> _File:
+    if added is None:
+        return file
+    return _File(
+        key=file.key,
+        size_bytes=added.size_bytes if file.size_bytes is None else file.size_bytes,
+        rows=added.rows if file.rows is None else file.rows,
+    )
+
+
+def _total_before(total: int | None, added: Sequence[int | None], removed: Sequence[int | None]) -> int | None:
+    """Return the total before a change; None if a number is unknown, or if the log contradicts the total."""
+    if total is None or None in added or None in removed:
+        return None
+    before = total - sum(filter(None, added)) + sum(filter(None, removed))
+    return before if before >= 0 else None

@@ -1,0 +1,143 @@
+"""The growth, file sizes and partitions of a table: as text on every page, and as plots in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from airflow_provider_deltalite.page.growth_view import growth_plots
+from airflow_provider_deltalite.page.registration import URL_PREFIX
+from deltalite.inspection.growth import Growth, GrowthPoint
+from deltalite.protocol.file_names import commit_name
+from deltalite.snapshot import Snapshot
+from deltalite.storage.local import LocalLogStore
+from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.support.browser import is_browser_installed, open_browser
+from tests.support.ports import free_ports
+from tests.unit.builders import NOON_MS, add, commit_actions, create, remove, struct
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """A table with two partition columns, five versions and a checkpoint at version 2."""
+    store = create(
+        LocalLogStore(str(tmp_path / "orders")),
+        schema=struct(id="long", country="string", day="string"),
+        partition_columns=("country", "day"),
+    )
+
+    def file(path, country, day, rows):
+        values = {"country": country, "day": day}
+        return add(path, partition_values=values, size_bytes=rows * 100, stats=json.dumps({"numRecords": rows}))
+
+    commit_actions(store, file("a", "DE", "1", 1000), file("b", "FR", "1", 500))
+    commit_actions(store, file("c", "DE", "2", 2000))
+    write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
+    commit_actions(store, remove("b", size_bytes=50_000))
+    commit_actions(store, file("d", "FR", "2", 250))
+    return store
+
+
+def plotted(page: str) -> dict[str, list]:
+    """The values of the plots in a page."""
+    [values] = re.findall(r'data-growth="([^"]*)"', page)
+    return json.loads(html.unescape(values))
+
+
+def test_a_table_shows_its_growth_file_sizes_and_partitions(delta_page, orders):
+    key = delta_page.add_asset(orders.root)
+    page = delta_page.get(f"/tables/{key}")
+    values = plotted(page)
+    assert values["versions"] == [0, 1, 2, 3, 4]
+    assert values["rows"] == [0, 1500, 3500, 3000, 3250]
+    assert values["bytes"] == [0, 150_000, 350_000, 300_000, 325_000]
+    assert values["files"] == [0, 2, 3, 2, 3]
+    assert values["checkpoints"] == [2]
+    assert len(set(values["times"])) == 5
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert "16.0 KiB to 64.0 KiB 1 24.4 KiB" in text
+    assert "DE 2 2 000 1 195.3 KiB" in text
+    assert re.findall(r'class="heat-(\d)"', page) == ["5", "9", "2"]
+
+
+def test_a_new_commit_adds_a_point_and_an_older_page_of_versions_has_the_same_plots(delta_page, orders):
+    key = delta_page.add_asset(orders.root)
+    before = plotted(delta_page.get(f"/tables/{key}"))
+    commit_actions(orders, remove("a", size_bytes=100_000))
+    delta_page.now += 60.0
+    after = plotted(delta_page.get(f"/tables/{key}?before=2"))
+    assert after["rows"] == [*before["rows"], 2250]
+    assert after["times"][:-1] == before["times"]
+
+
+def test_a_malformed_commit_takes_only_the_growth_of_the_page(delta_page, orders):
+    key = delta_page.add_asset(orders.root)
+    (Path(orders.root) / commit_name(1)).write_text('{"add":{"path":1}}\n')
+    page = delta_page.get(f"/tables/{key}")
+    assert "data-growth" not in page and "CorruptLogError" in page
+    assert "Table features" in page and 'class="heat"' in page
+
+
+def test_one_version_is_no_growth():
+    point = GrowthPoint(version=1, timestamp_ms=5, files=1, size_bytes=None, rows=2)
+    assert growth_plots(None) is growth_plots(Growth(points=(point,), checkpoints=())) is None
+    later = GrowthPoint(version=2, timestamp_ms=9, files=1, size_bytes=1, rows=2)
+    plots = growth_plots(Growth(points=(point, later), checkpoints=()))
+    assert plots is not None and plots.has_unknown_numbers and json.loads(plots.values)["bytes"] == [None, 1]
+
+
+@pytest.fixture
+def served_page(delta_page):
+    """The address of the page of `ann`, served to a browser."""
+
+    async def log_in(scope, receive, send):
+        if scope["type"] == "http":
+            scope["headers"] = [*scope["headers"], (b"x-user", b"ann")]
+        await delta_page.client.app(scope, receive, send)
+
+    [port] = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(log_in, port=port, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}/airflow{URL_PREFIX}"
+    server.should_exit = True
+    thread.join()
+
+
+# The pixels of a canvas with this color.
+_COUNT_PIXELS = """
+const canvas = document.querySelectorAll(".uplot canvas")[arguments[0]];
+const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+let pixels = 0;
+for (let i = 0; i < data.length; i += 4) pixels += data[i + 3] > 200 && data[i + 2] > data[i] + 60;
+return pixels;
+"""
+
+
+@pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
+def test_a_browser_draws_the_plots_and_shows_the_version_below_the_pointer(delta_page, orders, served_page):
+    key = delta_page.add_asset(orders.root)
+    with open_browser() as browser:
+        browser.open(f"{served_page}/tables/{key}")
+        browser.until(
+            "there are three plots", lambda: browser.run("return document.querySelectorAll('.uplot').length") == 3
+        )
+        for number in range(3):
+            assert browser.run(_COUNT_PIXELS.replace("arguments[0]", str(number))) > 100
+        browser.run(
+            "const plot = document.querySelector('.u-over'), box = plot.getBoundingClientRect();"
+            "const [clientX, clientY] = [box.right - 1, box.top + 5];"
+            "plot.dispatchEvent(new MouseEvent('mousemove', {clientX, clientY, bubbles: true}));"
+        )
+        browser.until("the legend has the last version", lambda: "4, 20" in browser.text(".u-legend"))
+        assert "3,250" in browser.text(".u-legend")
+        assert [message for message in browser.messages() if "Content Security Policy" in message] == []
