@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.file_facts import parse_stats
 
-_NUM_RECORDS_FIRST = r'^\{"numRecords":(?P<count>\d{1,18})[,}]'
+_NUM_RECORDS_FIRST = r'^\{\s*"numRecords"\s*:\s*(?P<count>\d{1,18})\s*[,}]'
 _PREFIX_BYTES = 40
 
 
