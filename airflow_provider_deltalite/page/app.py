@@ -291,7 +291,10 @@ class _Pages:
 
     async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
         seconds = min(_LAKE_SECONDS, self._seconds)
-        lookups = [self._services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS) for table in tables]
+        lookups = [
+            self._services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS, is_urgent=False)
+            for table in tables
+        ]
         reads = [read for lookup in lookups for read in lookup.reads]
         await wait_for_reads(reads, min(seconds, _rest(request)))
         if all(lookup.result().value is None for lookup in lookups):  # the first view: nothing to show yet

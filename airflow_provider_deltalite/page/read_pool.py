@@ -1,9 +1,10 @@
 """Reads of storage in the background, bounded in number, so that a slow storage stops neither a page nor the server.
 
 Python cannot stop a thread that waits for storage. So each storage has a few separate threads, and a page waits
-for a result without holding a thread. Requests for the same result share one read. If a storage hangs, its threads
-hang, its queue fills, and later reads are refused; other storages go on. The threads are daemons, so they do not keep
-the API server from ending. A read of commits starts further threads, which are not daemons (`log/commit_infos.py`).
+for a result without holding a thread. Requests for the same result share one read, and a read that a page needs comes
+before those of a list. If a storage hangs, its threads hang, its queue fills, and later reads are refused; other
+storages go on. The threads are daemons, so they do not keep the API server from ending. A read of commits starts
+further threads, which are not daemons (`log/commit_infos.py`, `inspection/growth.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import Empty, Full, Queue
 from typing import Any, Generic, TypeVar
 
 from deltalite.inspection.shown_texts import shown_text
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 _IDLE_SECONDS = 60.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Read(Generic[T]):
     """A read in the background. `value` or `error` is set when it is done.
 
@@ -75,63 +76,93 @@ class Read(Generic[T]):
             callback()
 
 
-class ReadPool:
-    """Threads for reads, some for each storage. `max_waiting` bounds the queue of a storage."""
+@dataclass(slots=True)
+class _Storage:
+    """The threads of a storage, and the reads that wait for one of them. `changed` wakes a thread."""
 
-    def __init__(self, *, threads_per_storage: int = 4, max_waiting: int = 10_000) -> None:
+    name: str
+    changed: threading.Condition
+    urgent: deque[Read[Any]] = field(default_factory=deque)
+    others: deque[Read[Any]] = field(default_factory=deque)
+    threads: int = 0
+
+    def next_read(self) -> Read[Any] | None:
+        """Wait for a read, and return it; None after `_IDLE_SECONDS` without one. Needs the lock of `changed`."""
+        if not self.changed.wait_for(lambda: self.urgent or self.others, _IDLE_SECONDS):
+            return None
+        return (self.urgent or self.others).popleft()
+
+
+class ReadPool:
+    """Threads for reads, some for each storage, with an upper limit for all storages.
+
+    `max_waiting` bounds the reads of a storage that wait. Urgent reads come first: a person waits for them, and a list
+    of many tables does not delay them.
+    """
+
+    def __init__(self, *, threads_per_storage: int = 4, max_threads: int = 64, max_waiting: int = 10_000) -> None:
         self._threads_per_storage = threads_per_storage
+        self._max_threads = max_threads
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
-        self._queues: dict[str, Queue[Read[Any]]] = {}
-        self._threads: dict[str, int] = {}
+        self._storages: dict[str, _Storage] = {}
         self._running: dict[Hashable, Read[Any]] = {}
 
-    def read(self, storage: str, key: Hashable, run: Callable[[], T]) -> Read[T]:
+    def read(self, storage: str, key: Hashable, run: Callable[[], T], *, is_urgent: bool = False) -> Read[T]:
         """Start a read, or return the read with the same key that has not ended."""
         with self._lock:
+            queues = self._storages.setdefault(storage, _Storage(storage, threading.Condition(self._lock)))
             running = self._running.get(key)
             if running is not None:
+                if is_urgent and running in queues.others:
+                    queues.others.remove(running)
+                    queues.urgent.append(running)
                 return running
             new_read: Read[T] = Read(run=run)
-            queue = self._queues.setdefault(storage, Queue(self._max_waiting))
-            try:
-                queue.put_nowait(new_read)
-            except Full:
-                new_read.error = RowError(
-                    kind="Overloaded",
-                    message=f"Too many reads wait for {shown_text(storage)}. Try again in a minute.",
-                    is_retryable=True,
-                )
+            if refusal := self._refusal(queues):
+                new_read.error = RowError(kind="Overloaded", message=refusal, is_retryable=True)
                 new_read.finish()
                 return new_read
+            (queues.urgent if is_urgent else queues.others).append(new_read)
             self._running[key] = new_read
             new_read.when_done(lambda: self._forget(key))
-            if self._threads.get(storage, 0) < self._threads_per_storage:
-                self._start_thread(storage, queue)
+            queues.changed.notify()
+            if queues.threads < self._threads_per_storage and self._thread_count() < self._max_threads:
+                self._start_thread(queues)
             return new_read
 
-    def _start_thread(self, storage: str, queue: Queue[Read[Any]]) -> None:
-        thread = threading.Thread(target=self._work, args=(storage, queue), name="deltalite-page", daemon=True)
+    def _refusal(self, queues: _Storage) -> str:
+        """Return why a storage takes no more reads; an empty text if it does."""
+        if len(queues.urgent) + len(queues.others) >= self._max_waiting:
+            return f"Too many reads wait for {shown_text(queues.name)}. Try again in a minute."
+        if not queues.threads and self._thread_count() >= self._max_threads:
+            return f"Too many storages are read at the same time. Read {shown_text(queues.name)} again in a minute."
+        return ""
+
+    def _thread_count(self) -> int:
+        return sum(queues.threads for queues in self._storages.values())
+
+    def _start_thread(self, queues: _Storage) -> None:
+        thread = threading.Thread(target=self._work, args=(queues,), name="deltalite-page", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the system has no thread; the next read of the storage tries again
-            _log.warning("Could not start a thread for reads of %s.", storage, exc_info=True)
+            _log.warning("Could not start a thread for reads of %s.", queues.name, exc_info=True)
             return
-        self._threads[storage] = self._threads.get(storage, 0) + 1
+        queues.threads += 1
 
     def _forget(self, key: Hashable) -> None:
         # A refused read ends while `read` holds the lock, and was never stored.
         self._running.pop(key, None)
 
-    def _work(self, storage: str, queue: Queue[Read[Any]]) -> None:
+    def _work(self, queues: _Storage) -> None:
         while True:
-            try:
-                queue.get(timeout=_IDLE_SECONDS).execute()
-            except Empty:
-                with self._lock:
-                    if queue.empty():
-                        self._threads[storage] -= 1
-                        return
+            with self._lock:
+                read = queues.next_read()
+                if read is None:
+                    queues.threads -= 1
+                    return
+            read.execute()
 
 
 async def wait_for_reads(reads: Iterable[Read[Any]], seconds: float) -> None:

@@ -103,8 +103,8 @@ class TableReader:
         self._cache = cache
         self._now_ms = now_ms
 
-    def overview(self, table: KnownTable, *, max_age_seconds: float) -> Lookup[TableOverview]:
-        """Look up the overview of a table, at most `max_age_seconds` old."""
+    def overview(self, table: KnownTable, *, max_age_seconds: float, is_urgent: bool = True) -> Lookup[TableOverview]:
+        """Look up the overview of a table, at most `max_age_seconds` old. A list of tables is not urgent."""
         key = ("overview", table.key, table.conn_id)
 
         def run(store: LogStore) -> TableOverview:
@@ -116,7 +116,7 @@ class TableReader:
                 self._cache.put(("measured", table.key, table.conn_id), overview.version)
             return overview
 
-        return self._look_up(table, key, run, max_age_seconds=max_age_seconds)
+        return self._look_up(table, key, run, max_age_seconds=max_age_seconds, is_urgent=is_urgent)
 
     def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:
         """Look up the commits from `up_to` (inclusive) back."""
@@ -170,7 +170,13 @@ class TableReader:
         return self._look_up(table, key, run, max_age_seconds=1.0)
 
     def _look_up(
-        self, table: KnownTable, key: Hashable, run: Callable[[LogStore], T], *, max_age_seconds: float
+        self,
+        table: KnownTable,
+        key: Hashable,
+        run: Callable[[LogStore], T],
+        *,
+        max_age_seconds: float,
+        is_urgent: bool = True,
     ) -> Lookup[T]:
         failed = self._cache.get(("error", key))
         if failed is not None and self._cache.age_of(failed) < _MAX_ERROR_AGE_SECONDS:
@@ -190,4 +196,5 @@ class TableReader:
             self._cache.put(key, value)
             return value
 
-        return Lookup(cache=self._cache, cached=cached, read=self._pool.read(table.storage, key, read))
+        pool_read = self._pool.read(table.storage, key, read, is_urgent=is_urgent)
+        return Lookup(cache=self._cache, cached=cached, read=pool_read)

@@ -75,6 +75,31 @@ def test_a_storage_has_few_threads_and_a_bounded_queue():
     assert [read.value for read in waiting] == [1, 1, 1]
 
 
+def test_urgent_reads_come_before_those_of_a_list():
+    released, order = threading.Event(), []
+    pool = ReadPool(threads_per_storage=1)
+    running = pool.read("s3://b", "first", lambda: released.wait(20))
+    of_list = [pool.read("s3://b", name, lambda name=name: order.append(name)) for name in ("a", "b", "c")]
+    urgent = pool.read("s3://b", "d", lambda: order.append("d"), is_urgent=True)
+    promoted = pool.read("s3://b", "c", lambda: order.append("again"), is_urgent=True)
+    assert promoted is of_list[2]
+    released.set()
+    wait(running, *of_list, urgent)
+    assert order == ["d", "c", "a", "b"]
+
+
+def test_all_storages_together_have_a_limit_of_threads():
+    released = threading.Event()
+    pool = ReadPool(threads_per_storage=2, max_threads=3)
+    hanging = [pool.read(f"s3://{number // 2}", number, lambda: released.wait(20)) for number in range(4)]
+    refused = pool.read("s3://other", "key", lambda: 1)
+    assert refused.error is not None and "Too many storages" in refused.error.message
+    assert pool._thread_count() == 3
+    released.set()
+    wait(*hanging)
+    assert all(read.value for read in hanging)
+
+
 def test_a_thread_that_does_not_start_leaves_the_storage_usable(monkeypatch):
     pool = ReadPool(threads_per_storage=1)
 
