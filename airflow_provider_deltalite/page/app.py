@@ -257,9 +257,14 @@ class _Pages:
             values = await run_in_threadpool(database.results, dag_id, run_id, task_id, index)
             result = next(filter(None, (shown_result(item.value) for item in values)), None)
         known, _ = await self._list.tables()
-        tables = await self._tables_of_task(reader, known, TaskName(dag_id=dag_id, task_id=task_id), result)
+        tables = []
+        if any(attempt.start for attempt in attempts):  # otherwise there is no commit to look for
+            tables = await self._tables_of_task(reader, known, TaskName(dag_id=dag_id, task_id=task_id), result)
+        since_ms = min((int(item.start.timestamp() * 1000) for item in attempts if item.start), default=0)
         lookups = [
-            self._services.tables.commits_of_run(table, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
+            self._services.tables.commits_of_run(
+                table, dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index, since_ms=since_ms
+            )
             for table in tables
         ]
         await _wait(request, [read for lookup in lookups for read in lookup.reads])

@@ -18,7 +18,7 @@ from airflow_provider_deltalite.page.cache import BoundedCache, CachedValue
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool
 from deltalite.errors import TableNotFoundError
-from deltalite.inspection.commit_entries import CommitEntry, commit_entries
+from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableOverview, read_overview
 from deltalite.inspection.table_rows import RowError
@@ -151,9 +151,9 @@ class TableReader:
         return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
 
     def commits_of_run(
-        self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int
+        self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int
     ) -> Lookup[tuple[CommitEntry, ...]]:
-        """Look up the commits of a task instance among the newest commits, newest first."""
+        """Look up the commits of a task instance since its first start, newest first."""
 
         def is_of_run(entry: CommitEntry) -> bool:
             run = entry.run
@@ -163,10 +163,10 @@ class TableReader:
 
         def run(store: LogStore) -> tuple[CommitEntry, ...]:
             snapshot = Snapshot.load(store)
-            entries = commit_entries(store, snapshot, up_to_version=snapshot.version, limit=_MAX_SEARCHED_COMMITS)
+            entries = entries_since(store, snapshot, since_ms=since_ms, limit=_MAX_SEARCHED_COMMITS)
             return tuple(islice(filter(is_of_run, entries), _MAX_COMMITS_OF_RUN))
 
-        key = ("run", table.key, table.conn_id, dag_id, run_id, task_id, map_index)
+        key = ("run", table.key, table.conn_id, dag_id, run_id, task_id, map_index, since_ms)
         return self._look_up(table, key, run, max_age_seconds=1.0)
 
     def _look_up(

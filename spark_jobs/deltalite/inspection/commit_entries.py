@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from deltalite.inspection.shown_texts import shown_text
@@ -19,7 +20,7 @@ from deltalite.results import AuditResult, FlowRange
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.audits import AUDITS, audit_results_of
-from deltalite.txn.find_run import source_versions_of
+from deltalite.txn.find_run import CLOCK_SKEW_SECONDS, source_versions_of
 from deltalite.txn.flows import FLOWS, flow_ranges_of
 from deltalite.txn.proposal import SOURCE_VERSIONS
 
@@ -81,6 +82,18 @@ def commit_entries(store: LogStore, snapshot: Snapshot, *, up_to_version: int, l
     in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
     infos = newest_commit_infos(store, up_to_version=up_to_version, in_commit=in_commit, max_commits=limit)
     return map(commit_entry, infos)
+
+
+def entries_since(store: LogStore, snapshot: Snapshot, *, since_ms: int, limit: int) -> Iterator[CommitEntry]:
+    """Yield at most `limit` commits that were made at or after a time (milliseconds UTC), newest first.
+
+    The clocks of the machines may differ by `CLOCK_SKEW_SECONDS`, so the result may contain older commits.
+
+    Raises: as `commit_entries`.
+    """
+    earliest_ms = since_ms - CLOCK_SKEW_SECONDS * 1000
+    entries = commit_entries(store, snapshot, up_to_version=snapshot.version, limit=limit)
+    return takewhile(lambda entry: entry.timestamp_ms >= earliest_ms, entries)
 
 
 def entry_of_version(store: LogStore, snapshot: Snapshot) -> CommitEntry | None:

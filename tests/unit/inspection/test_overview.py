@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from deltalite.errors import VersionNotFoundError
-from deltalite.inspection.commit_entries import commit_entries, entry_of_version
+from deltalite.inspection.commit_entries import commit_entries, entries_since, entry_of_version
 from deltalite.inspection.overview import MAX_COLUMNS, read_overview
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import Outcome
@@ -18,6 +18,7 @@ from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.requests import DEFAULT_THRESHOLDS
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
+from deltalite.txn.find_run import CLOCK_SKEW_SECONDS
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.valid_table import create_valid_table
 from tests.unit.builders import NOON_MS, add, append_files, commit_actions, create, metadata, new_store, put_raw, struct
@@ -65,6 +66,21 @@ def test_the_commit_of_a_version_is_read_in_the_thread_of_the_caller():
     entry = entry_of_version(store, snapshot)
     assert entry is not None and entry.version == 2
     assert threads == {threading.current_thread()}
+
+
+def test_the_search_for_commits_since_a_time_ends_at_an_older_one():
+    store = append_files(create(new_store()), 99)
+    snapshot, read_names = Snapshot.load(store), []
+    times = {
+        entry.version: entry.timestamp_ms for entry in commit_entries(store, snapshot, up_to_version=99, limit=100)
+    }
+    store.before = lambda _operation, name: read_names.append(name)
+    since_ms = times[95] + CLOCK_SKEW_SECONDS * 1000
+    assert [entry.version for entry in entries_since(store, snapshot, since_ms=since_ms, limit=100)] == [
+        *range(99, 94, -1)
+    ]
+    assert commit_name(60) not in read_names
+    assert [entry.version for entry in entries_since(store, snapshot, since_ms=0, limit=3)] == [99, 98, 97]
 
 
 def test_a_version_whose_commit_the_log_no_longer_holds_has_no_last_commit(tmp_path):
