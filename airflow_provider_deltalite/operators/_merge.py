@@ -54,7 +54,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param when_matched: Clauses for target rows that match a source row: ``update`` or ``delete``. (templated)
     :param when_not_matched: Clauses for source rows that match no target row: ``insert``. (templated)
     :param when_not_matched_by_source: Clauses for target rows that match no source row: ``update`` or ``delete``. They
-        cannot use columns of the source. (templated)
+        cannot use columns of the source. With an incremental source, they apply only in a run that loads the complete
+        source. (templated)
     :param merge_schema: Add source columns that the table lacks, if a clause has ``"*"`` or names them. In a table with
         ``delta.enableTypeWidening``, ``"*"`` also widens columns to the types of the source. (templated)
     :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. Its

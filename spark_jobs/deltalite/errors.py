@@ -164,9 +164,20 @@ class CorruptDataFileError(TableError):
 
 
 class ChangeFeedUnavailableError(TableError):
-    """Versions have no recorded changes, or one schema cannot read all of their changes."""
+    """Versions have no recorded changes, or one schema cannot read all of their changes.
+
+    - `are_recorded`: False if a version has not recorded its changes, so that they are lost.
+    - `last_readable_version`: the version before the change of the schema. None for another reason.
+    """
 
     exit_code = 40
+
+    def __init__(
+        self, problem: str, *, remedy: str, are_recorded: bool = True, last_readable_version: int | None = None
+    ) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.are_recorded = are_recorded
+        self.last_readable_version = last_readable_version
 
 
 class RefusedWriteError(DeltaLiteError):
@@ -252,7 +263,7 @@ class SourceNotFoundError(SourceError):
 
 
 class SourceGapError(SourceError):
-    """An incremental source no longer has versions that the flow has not loaded, or the source was recreated."""
+    """An incremental source no longer has the versions or changes to load, or the source was recreated."""
 
     exit_code = 62
 

@@ -66,6 +66,7 @@ class VersionHistory:
                 f"{self._schemas[-1][0]}: in version {changed_in_version} {reason}.",
                 remedy=f"Request two ranges: up to version {changed_in_version - 1}, and from "
                 f"version {changed_in_version} on.",
+                last_readable_version=changed_in_version - 1,
             )
 
     def _check_feed(self, version: int) -> None:
@@ -76,6 +77,7 @@ class VersionHistory:
             raise ChangeFeedUnavailableError(
                 f"Version {version} of {self._root} did not record its changes: the change data feed is off.",
                 remedy="Request versions since delta.enableChangeDataFeed was set to true.",
+                are_recorded=False,
             )
         name = reserved_column(parse_schema(self._metadata.schema_string))
         if name is not None:

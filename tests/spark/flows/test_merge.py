@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.requests import TableRequest
 from tests.support.flows import merge_changes, offsets
 from tests.support.properties import FEED
 from tests.support.racing import run_before_commits
@@ -53,6 +55,21 @@ def test_a_retry_finds_its_commit_and_a_run_without_a_new_version_commits_nothin
     third = merge_changes(spark, target, source, run="run 3")
     assert (third.skipped, third.operation, versions(third)) == (True, "MERGE", (1, 1))
     assert third.skip_reason and DeltaTable(str(target)).version == 1
+
+
+def test_clauses_for_rows_without_a_source_row_apply_only_to_a_complete_source(spark, source, target):
+    by_source = {"by_source": [{"delete": True}], "options": {"on_gap": "reload"}}
+    merge_changes(spark, target, source, **by_source)
+    write_rows(spark, source, values("id, name", "3, 'c'"))
+    increment = merge_changes(spark, target, source, **by_source)
+    assert increment.metrics["numTargetRowsNotMatchedBySourceDeleted"] == 0
+    assert rows(target) == [(1, "a"), (2, "b"), (3, "c")]
+    define_table(spark, TableRequest(table=str(source), properties={"delta.enableChangeDataFeed": "false"}))
+    delete_rows(spark, source, "id = 2")
+    define_table(spark, TableRequest(table=str(source), properties=FEED))
+    reloaded = merge_changes(spark, target, source, **by_source)
+    assert versions(reloaded) == (None, 4)
+    assert rows(target) == rows(source) == [(1, "a"), (3, "c")]
 
 
 def test_a_merge_that_changes_no_row_still_moves_the_offset(spark, source, target):

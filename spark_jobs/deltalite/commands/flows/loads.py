@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore, StoredFile
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
@@ -76,6 +79,11 @@ class Loads:
     def has_nothing_new(self) -> bool:
         """Whether there are incremental sources, and none of them has a new version."""
         return bool(self.ranges) and all(flow_range.is_empty for flow_range in self.ranges.values())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a load has only the new rows of its source, and not the complete source."""
+        return any(flow_range.after_version is not None for flow_range in self.ranges.values())
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -180,24 +188,29 @@ def plan_load(
             versions = range(first_version, chosen.to_version + 1)
             sizes = sizes_of_changes(store, versions, commits, reads_feed=source.reads_changes)
             chosen = replace(chosen, to_version=last_version_within(first_version, sizes, source.max_bytes))
-        plan = _plan(store, source, first_version, chosen.to_version, commits)
+        plan = _plan_with_one_schema(store, source, first_version, chosen.to_version, commits)
     except (VersionGapError, VersionNotFoundError) as error:
         # Log cleanup may delete commits meanwhile. Some engines keep commits whose versions no checkpoint can rebuild.
         gap = f"the source's log has lost versions ({error.problem.rstrip('.')})"
+    except ChangeFeedUnavailableError as error:
+        if error.are_recorded:
+            raise
+        gap = f"changes are missing ({error.problem.rstrip('.')})"
     else:
         if plan.table_ids == {chosen.source_table_id}:
+            chosen = replace(chosen, to_version=plan.snapshot.version)
             return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
         gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
     snapshot_range = reload_or_fail(flow, source, state, transactions, gap)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 
 
-def _plan(
+def _plan_with_one_schema(
     store: LogStore, source: Source, first_version: int, last_version: int, commits: Mapping[int, StoredFile]
 ) -> ChangePlan:
-    """Plan the rows of a range.
+    """Plan the rows of a range. If the schema changes in the range, plan the versions before the change.
 
-    If the schema or the change feed prevents this, the remedy of the error is one for incremental sources.
+    The next run then begins with the change, so a change of the schema stops no flow.
     """
     try:
         if source.reads_changes:
@@ -205,11 +218,16 @@ def _plan(
         skips_changes = source.on_change is OnChange.SKIP
         return plan_appends(store, first_version, last_version, commits, skips_changes=skips_changes)
     except ChangeFeedUnavailableError as error:
-        raise ChangeFeedUnavailableError(
-            f"Could not load the versions {first_version} to {last_version} incrementally: {error.problem}",
-            remedy="If the schema changed, load fewer versions in a run with max_versions. If the changes were not "
-            "recorded, load the snapshot again with reset_flows of DeltaTableOperator.",
-        ) from error
+        readable_version = error.last_readable_version
+        if readable_version is None or not first_version <= readable_version < last_version:
+            raise
+    _log.info(
+        "Loading %s only up to version %s: version %s changes the schema. The next run continues there.",
+        store.root,
+        readable_version,
+        readable_version + 1,
+    )
+    return _plan_with_one_schema(store, source, first_version, readable_version, commits)
 
 
 def _check_feed(snapshot: Snapshot) -> None:

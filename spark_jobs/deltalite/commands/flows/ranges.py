@@ -39,7 +39,8 @@ def choose_range(
 ) -> FlowRange:
     """Return the versions that the target does not have yet. `max_versions` limits them, `max_bytes` does not.
 
-    1. The flow has loaded nothing: the snapshot of the newest version, or the versions from `starting_version` on.
+    1. The flow has loaded nothing: the snapshot of the newest version, or the versions from `starting_version` on. If
+       the log does not hold these, the flow cannot begin.
     2. The flow has loaded another table at this address: a gap.
     3. The newest version is below the offset: a gap.
     4. The newest version is the offset: an empty range.
@@ -77,7 +78,7 @@ def loaded_versions(flow: str, transactions: Mapping[str, SetTransaction]) -> di
 def _gap(offset: int | None, state: SourceState) -> str | None:
     """Return the reason why the versions after the offset cannot be loaded, None if they can."""
     if offset is None:
-        return "the source was recreated: its table id is another one now"
+        return "the source was recreated, or another source has the same flow name"
     if state.newest_version < offset:
         return f"the newest version of the source is {state.newest_version}"
     if state.newest_version > offset and offset + 1 < state.earliest_available():
@@ -92,7 +93,9 @@ def _snapshot(flow: str, state: SourceState) -> FlowRange:
 def reload_or_fail(
     flow: str, source: Source, state: SourceState, transactions: Mapping[str, SetTransaction], reason: str
 ) -> FlowRange:
-    """Return the snapshot if the source has `on_gap='reload'`, because the versions to load are lost.
+    """Return the snapshot if the source has `on_gap='reload'`, because versions that the flow needs are lost.
+
+    A flow without an offset has lost nothing. It skips rows that the target may have, so it never loads the snapshot.
 
     Args:
         flow: the name of the flow.
@@ -102,19 +105,22 @@ def reload_or_fail(
         reason: a clause that says why the versions cannot be loaded.
 
     Raises:
-        SourceGapError: the source does not have `on_gap='reload'`.
+        SourceGapError: the flow has no offset, or the source does not have `on_gap='reload'`.
     """
-    if source.on_gap is OnGap.RELOAD:
-        return _snapshot(flow, state)
     offsets = loaded_versions(flow, transactions)
+    if offsets and source.on_gap is OnGap.RELOAD:
+        return _snapshot(flow, state)
     remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
     if not offsets:
         problem = f"The flow '{flow}' cannot begin with version {source.starting_version} of {state.address}: {reason}."
         remedy = "Correct starting_version, or leave it out to load the complete snapshot."
     else:
         last_version = offsets.get(state.table_id, max(offsets.values()))
+        loaded, place = (
+            (state.address, "") if state.table_id in offsets else ("another table", f" with {state.address}")
+        )
         problem = (
-            f"The flow '{flow}' has loaded {state.address} up to version {last_version}, and cannot continue: {reason}."
+            f"The flow '{flow}' has loaded {loaded} up to version {last_version}, and cannot continue{place}: {reason}."
         )
         if state.table_id in offsets:
             remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."

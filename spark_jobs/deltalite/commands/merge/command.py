@@ -19,7 +19,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,13 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
 def _plan_change(
     spark: SparkSession, request: MergeRequest, source: MergeSource, base: Snapshot, loads: Loads
 ) -> Iterator[RowChange]:
+    if loads.is_partial and request.when_not_matched_by_source:
+        _log.info(
+            "Leaving out when_not_matched_by_source: an incremental source has only its new rows, so the other rows of "
+            "%s would count as not matched.",
+            request.table,
+        )
+        request = replace(request, when_not_matched_by_source=())
     with source.computed(base, loads) as computed, plan_merge(spark, request, base, computed).change() as change:
         yield change
 

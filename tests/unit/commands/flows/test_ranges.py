@@ -53,7 +53,11 @@ def test_the_range_begins_after_the_offset(arguments, expected):
     [
         ({"offset": 0, "oldest": 2}, r"'f' has loaded /s up to version 0, .*holds version 1\. .* version is 2\.", True),
         ({"offset": 6}, r"'f' has loaded /s up to version 6, .*newest version of the source is 5\.", True),
-        ({"offset": 3, "loaded_id": "x"}, r"'f' has loaded /s up to version 3, .*the source was recreated", False),
+        (
+            {"offset": 3, "loaded_id": "x"},
+            r"another table up to version 3, and cannot continue with /s: the source was",
+            False,
+        ),
     ],
 )
 def test_a_gap_is_an_error_that_names_the_flow_the_offset_and_the_remedies(arguments, problem, can_reset):
