@@ -143,6 +143,15 @@ def test_a_file_with_a_wrong_row_count_of_zero_is_an_error_and_stays(spark, tabl
     assert DeltaTable(str(table)).version == 0 and rows(table) == [(1,)]
 
 
+def test_a_missing_data_file_is_a_fault_of_the_table_that_no_retry_mends(spark, table):
+    append_small_files(spark, table)
+    (table / min(data_files(table))).unlink()
+    with pytest.raises(CorruptDataFileError, match=r"The log of .* names a file that cannot be read") as caught:
+        optimize_table(spark, table)
+    assert not caught.value.retryable
+    assert DeltaTable(str(table)).history(limit=1)[0]["operation"] == "WRITE"
+
+
 @pytest.mark.parametrize("count", [5, 2], ids=["more rows than the file has", "fewer rows than the file has"])
 def test_an_optimize_keeps_all_rows_if_the_statistics_have_a_wrong_row_count(spark, table, count):
     table.mkdir()

@@ -23,7 +23,7 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import publish_files, write_layout
 from deltalite.commands.optimize.table_plan import OptimizePlan
-from deltalite.errors import CorruptDataFileError
+from deltalite.errors import CorruptDataFileError, SourceError
 from deltalite.log.file_table import key_column, removes_of
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import decode_path
@@ -150,9 +150,13 @@ class _Writer:
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
         with settings(self._spark, UNION_SETTINGS):
-            staged_files = self.staging.write(
-                frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
-            )
+            try:
+                staged_files = self.staging.write(
+                    frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
+                )
+            except SourceError as error:
+                # The only input are files of the table, so Spark's error is for `reading_table`.
+                raise error if error.__cause__ is None else error.__cause__ from None
         published = publish_files(self._base.store, self.staging, staged_files, self._target, data_change=False)
         bin_of_task = [
             number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)
