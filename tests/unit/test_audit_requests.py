@@ -39,6 +39,10 @@ VALID = [
         ({"rows": "x", "min": 1}, "has the key min, which does not apply to rows"),
         ({"rows": "x", "in_table": "/t"}, "in_table"),
         ({"rows": "x", "max_rows": -1}, "max_rows of the audit 'a' is -1"),
+        ({"rows": "x", "max_rows": True}, "max_rows of the audit 'a' is True, which is not a whole number"),
+        ({"rows": "x", "samples": 2.5}, "samples of the audit 'a' is 2.5, which is not a whole number"),
+        ({"rows": "x", "max_share": "0.1"}, "max_share of the audit 'a' is '0.1', which is not a number"),
+        ({**FRESH, "max_age_hours": "2"}, "max_age_hours of the audit 'a' is '2', which is not a number"),
         ({"rows": "x", "max_share": 1.5}, "max_share of the audit 'a' is 1.5"),
         ({"rows": "x", "max_share": float("nan")}, "max_share"),
         ({"rows": "x", "samples": 21}, "samples of the audit 'a' is 21"),
@@ -57,6 +61,7 @@ VALID = [
         ({**FRESH, "as_of": "yesterday"}, "as_of of the audit 'a': Invalid time 'yesterday'"),
         ({"name": " ", "rows": "x"}, "The name of an audit is ' '"),
         ({"name": "a" * 101, "rows": "x"}, "at most 100 characters"),
+        ({"name": "a\n\x1b[31mOK", "rows": "x"}, "The name of an audit is"),
     ],
     ids=str,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -183,8 +184,11 @@ def _kinds_of(audit: Audit) -> list[AuditKind]:
 
 def _faults(audit: Audit) -> Iterator[Fault]:
     """Yield the faults of an audit, each with its remedy, the most important first."""
-    if not audit.name.strip() or len(audit.name) > MAX_NAME_LENGTH:
-        yield f"The name of an audit is {audit.name!r}.", f"Give a name of at most {MAX_NAME_LENGTH} characters."
+    if not audit.name.strip() or len(audit.name) > MAX_NAME_LENGTH or not audit.name.isprintable():
+        yield (
+            f"The name of an audit is {audit.name!r}.",
+            f"Give a name of at most {MAX_NAME_LENGTH} characters in one line.",
+        )
     kinds = _kinds_of(audit)
     if len(kinds) != 1:
         yield (
@@ -205,6 +209,9 @@ def _faults(audit: Audit) -> Iterator[Fault]:
                 f"The audit '{audit.name}' has the key {key}, which does not apply to {kind}.",
                 f"Keys for {kind} are {', '.join(_KEYS[kind])}.",
             )
+    if wrong_types := list(_type_faults(audit)):
+        yield from wrong_types
+        return
     yield from _range_faults(audit)
     yield from _FAULTS_OF_KIND[kind](audit)
     if audit.level is AuditLevel.QUARANTINE and audit.on is AuditScope.TABLE:
@@ -233,6 +240,18 @@ def _row_count_faults(audit: Audit) -> Iterator[Fault]:
             f"max_change of the audit '{audit.name}' compares two versions of the table, but on is 'new_rows'.",
             "Leave `on` out, or limit the new rows with min and max.",
         )
+
+
+def _type_faults(audit: Audit) -> Iterator[Fault]:
+    """Yield the faults of numbers that are no numbers."""
+    for names, types, text in (
+        (("max_rows", "samples", "version_as_of"), (int,), "a whole number"),
+        (("min", "max", "max_share", "max_change", "max_age_hours"), (int, float, Decimal), "a number"),
+    ):
+        for name in names:
+            value = getattr(audit, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
+                yield f"{name} of the audit '{audit.name}' is {value!r}, which is not {text}.", f"Give {text}."
 
 
 def _range_faults(audit: Audit) -> Iterator[Fault]:

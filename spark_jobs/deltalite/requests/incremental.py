@@ -58,11 +58,13 @@ def incremental_faults(source: Source) -> Iterator[Fault]:
 def _value_faults(source: Source) -> Iterator[Fault]:
     if source.reads_row_ids:
         yield "The source has `incremental` and the option readRowIds.", "Keep one of them."
-    for name in ("max_versions", "max_bytes"):
-        if getattr(source, name) is not None and getattr(source, name) < 1:
-            yield f"{name} is {getattr(source, name)}, which is not positive.", "Give 1 or more, or leave it out."
-    if source.starting_version is not None and source.starting_version < 0:
-        yield f"starting_version is {source.starting_version}, which is negative.", "Give 0 or more, or leave it out."
+    for name, least in (("max_versions", 1), ("max_bytes", 1), ("starting_version", 0)):
+        value = getattr(source, name)
+        if value is not None and (type(value) is not int or value < least):
+            yield (
+                f"{name} is {value!r}, which is not a whole number of {least} or more.",
+                f"Give {least} or more, or leave it out.",
+            )
     if source.reads_changes and source.on_change is not None:
         yield "on_change needs read='appends'.", "Leave it out."
 
