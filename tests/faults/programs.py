@@ -35,6 +35,7 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.copying import copy_files
 from tests.support.flows import append_new as append_new_rows
+from tests.support.flows import merge_changes
 from tests.support.merging import merge_into
 from tests.support.scd import apply_rows
 from tests.support.tables import delete_rows, optimize_table, request, update_rows
@@ -115,6 +116,11 @@ def write(spark, table, *, query, run, audits=(), **options):
 def append_new(spark, table, *, source, run):
     """Append what is new in an incremental source."""
     append_new_rows(spark, table, source, run=run)
+
+
+def merge_new(spark, table, *, source, run):
+    """Merge the new changes of an incremental source."""
+    merge_changes(spark, table, source, run=run)
 
 
 def copy_new_files(spark, table, *, landing, run):
