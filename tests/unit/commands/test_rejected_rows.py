@@ -6,13 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from deltalite.commands.common.rejected_rows import RejectedRows, reason_text
+from deltalite.commands.common.rejected_rows import RejectedRows
 from deltalite.errors import AuditFailedError
-from deltalite.protocol.column_mapping import TableSchema
 from deltalite.requests import Audit
 from deltalite.spark.write.row_marks import broken_conditions, mark_folder
-from deltalite.spark.write.staging import DataFile
-from deltalite.storage.memory import MemoryLogStore
 from tests.unit.builders import struct
 
 FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_share=0.3) for name in ("a", "b"))
@@ -20,12 +17,9 @@ FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_sh
 
 def rejected_rows(good_row_count, audits=(FIRST, SECOND), **row_counts):
     """The rejected rows with these numbers of rows by mark, such as `m01`."""
-    files = [
-        DataFile(name=mark, size_bytes=1, modified_ms=1, partition_values={}, mark=mark[1:]) for mark in row_counts
-    ]
     return RejectedRows(
-        store=MemoryLogStore(), audits=audits, table=TableSchema(logical=struct(a="long", b="long")),
-        files=tuple(files), row_counts=tuple(row_counts.values()), good_row_count=good_row_count,
+        root="/t", audits=audits, schema=struct(a="long", b="long"), good_row_count=good_row_count, marks="mark",
+        row_counts={mark[1:]: count for mark, count in row_counts.items()}, scan=lambda _spark: None,
     )  # fmt: skip
 
 
@@ -61,12 +55,6 @@ def test_audits_with_the_default_limit_together_reject_at_most_half_of_the_rows(
         rejected_rows(0, (default, other), m10=5, m01=5).check_limits(None)
     assert "quarantined" not in str(failure.value), "an earlier attempt may have stored rows"
     assert caplog.text.count("did not pass in") == 2
-
-
-def test_the_reason_names_each_audit_with_its_condition():
-    assert reason_text([FIRST]) == "The audit 'a' rejects rows for which (a < 0) is true."
-    both = reason_text([FIRST, SECOND])
-    assert both.endswith("(a < 0) is true, and the audit 'b' rejects rows for which (b < 0) is true.")
 
 
 def test_marks_name_the_conditions_and_their_folder_has_an_unused_name():

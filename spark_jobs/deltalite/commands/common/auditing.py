@@ -27,7 +27,7 @@ from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import StructType
-from deltalite.requests import Approval, Audit, AuditQuestion, AuditScope
+from deltalite.requests import Approval, Audit, AuditLevel, AuditQuestion, AuditScope
 from deltalite.results import AuditResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows, measure_audits
@@ -76,8 +76,12 @@ class Auditor:
 
     @property
     def needs_new_rows(self) -> bool:
-        """Whether an audit examines the new rows."""
-        return any(audit.scope(has_new_rows=self._has_new_rows) is AuditScope.NEW_ROWS for audit in self._audits)
+        """Whether an audit examines the new rows. The operation itself measures audits of level `quarantine`."""
+        return any(
+            audit.scope(has_new_rows=self._has_new_rows) is AuditScope.NEW_ROWS
+            for audit in self._audits
+            if audit.level is not AuditLevel.QUARANTINE
+        )
 
     def resolve(self, schema: StructType) -> list[ResolvedAudit]:
         """Resolve the audits of one attempt on the columns of the table after the commit.

@@ -1,14 +1,17 @@
-"""The rows that audits of level `quarantine` reject, as a write has staged them.
+"""The rows that audits of level `quarantine` reject.
 
-The write puts the rejected rows into separate files, in the pass that writes the other rows (`spark.write.row_marks`).
-No commit to the target refers to these files. The row counts in their footers are the measurements of the audits, so
-the audits read no row. A row that breaks several audits counts for each of them, and is one row in the quarantine: its
-`audit` is the first audit in the order of the request, and its `reason` names all.
+A write puts the rejected rows into separate files, in the pass that writes the other rows (`spark.write.row_marks`). No
+commit to the target refers to these files. The row counts in their footers are the measurements of the audits, so the
+audits read no row. A merge keeps the rejected rows of its source on the executors (`spark.audits.rejecting`).
+
+A row that breaks several audits counts for each of them, and is one row in the quarantine: its `audit` is the first
+audit in the order of the request, and its `reason` names all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,16 +23,18 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.protocol.actions import AddFile
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
+from deltalite.protocol.schema import StructType
 from deltalite.requests import Audit, AuditScope
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
 from deltalite.results import AuditResult
 from deltalite.spark.audits.measuring import AuditedRows
+from deltalite.spark.audits.rejecting import SeparatedRows
 from deltalite.spark.audits.resolving import ResolvedAudit
 from deltalite.spark.audits.sampling import sample_rows
 from deltalite.spark.columns.names import unused_name
-from deltalite.spark.reader.quarantined_rows import rows_as_records
+from deltalite.spark.reader.quarantined_rows import rejected_rows_as_records
 from deltalite.spark.scan.frame import scan_rows
-from deltalite.spark.write.row_marks import broken_conditions
+from deltalite.spark.write.row_marks import GOOD, broken_conditions
 from deltalite.spark.write.staging import DataFile
 from deltalite.txn.audits import Measurement, audit_result, failed_audits
 
@@ -41,24 +46,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:
-    """The rejected rows of one staged write.
+    """The rejected rows of one write or merge.
 
-    - `audits`: the audits of level `quarantine`. The mark of a file has a digit for each of them.
-    - `table`: the schema with which the files were written.
-    - `files`: the files with rejected rows.
-    - `row_counts`: the number of rows of each file.
-    - `good_row_count`: the number of the other rows of the write.
+    - `root`: the address of the target.
+    - `audits`: the audits of level `quarantine`. A mark has a digit for each of them.
+    - `schema`: the columns of the rows.
+    - `row_counts`: the number of rejected rows by mark.
+    - `good_row_count`: the number of the other rows.
+    - `marks`: the name of the column with the marks.
+    - `scan`: returns the rejected rows with their marks. They are the same in each call.
     """
 
-    store: LogStore
+    root: str
     audits: tuple[Audit, ...]
-    table: TableSchema
-    files: tuple[DataFile, ...]
-    row_counts: tuple[int, ...]
+    schema: StructType
+    row_counts: Mapping[str, int]
     good_row_count: int
+    marks: str
+    scan: Callable[[SparkSession], DataFrame]
 
     @classmethod
-    def of(
+    def of_files(
         cls,
         store: LogStore,
         audits: tuple[Audit, ...],
@@ -66,33 +74,60 @@ class RejectedRows:
         files: Sequence[DataFile],
         good_row_count: int,
     ) -> RejectedRows:
-        """Read the row counts of the files with rejected rows, which may be empty."""
+        """Return the rows of staged files, which may be none. Read the row counts in their footers.
+
+        `table` is the schema with which the files were written. `good_row_count` is the number of the other rows of the
+        write.
+        """
         counts = [footer.num_rows for footer in read_footers(store, [file.name for file in files])]
-        files_and_counts = [pair for pair in zip(files, counts, strict=True) if pair[1]]
+        row_counts: Counter[str] = Counter()
+        for file, row_count in zip(files, counts, strict=True):
+            row_counts[file.mark or GOOD] += row_count
+        marks = unused_name(table.logical, "mark")
+
+        def scan(spark: SparkSession) -> DataFrame:
+            by_file = {marks: pa.array([file.mark for file in files], pa.string())}
+            return scan_rows(spark, store.root, table, _listed(table, files), rows={}, by_file=by_file)
+
         return cls(
-            store=store,
+            root=store.root,
             audits=audits,
-            table=table,
-            files=tuple(file for file, _ in files_and_counts),
-            row_counts=tuple(count for _, count in files_and_counts),
+            schema=table.logical,
+            row_counts=row_counts,
             good_row_count=good_row_count,
+            marks=marks,
+            scan=scan,
+        )
+
+    @classmethod
+    def of_source(cls, root: str, audits: tuple[Audit, ...], rows: SeparatedRows) -> RejectedRows:
+        """Return the rejected rows of the computed source of a merge into the table at `root`."""
+        return cls(
+            root=root,
+            audits=audits,
+            schema=rows.schema,
+            row_counts={mark: count for mark, count in rows.row_counts.items() if mark != GOOD},
+            good_row_count=rows.row_counts.get(GOOD, 0),
+            marks=rows.marks,
+            scan=lambda _spark: rows.rejected,
         )
 
     @property
     def row_count(self) -> int:
         """The number of rejected rows."""
-        return sum(self.row_counts)
+        return sum(self.row_counts.values())
 
     def results(self) -> dict[str, AuditResult]:
         """Return the results of the audits by name."""
-        counts = [0] * len(self.audits)
-        for file, row_count in zip(self.files, self.row_counts, strict=True):
-            for number in broken_conditions(file.mark or ""):
-                counts[number] += row_count
         time_ms, rows = now_ms(), self.good_row_count + self.row_count
         return {
-            audit.name: audit_result(audit, AuditScope.NEW_ROWS, Measurement(value=count, rows=rows), now_ms=time_ms)
-            for audit, count in zip(self.audits, counts, strict=True)
+            audit.name: audit_result(
+                audit,
+                AuditScope.NEW_ROWS,
+                Measurement(value=self._count_breaking({number}), rows=rows),
+                now_ms=time_ms,
+            )
+            for number, audit in enumerate(self.audits)
         }
 
     def check_limits(self, spark: SparkSession) -> None:
@@ -117,15 +152,15 @@ class RejectedRows:
             spark,
             [ResolvedAudit(audit=audit, scope=AuditScope.NEW_ROWS) for audit in self.audits],
             results,
-            {AuditScope.NEW_ROWS: AuditedRows(frame=lambda: self._scan(spark, {}))},
-            self.table.logical,
+            {AuditScope.NEW_ROWS: AuditedRows(frame=lambda: self.scan(spark))},
+            self.schema,
         )
-        raise_if_failed(self.store.root, list(results.values()), effect, samples)
+        raise_if_failed(self.root, list(results.values()), effect, samples)
 
     def _problem_of_default_limits(self) -> str | None:
         """Return the problem if the audits with the default limit together reject more rows than it allows."""
         numbers = {number for number, audit in enumerate(self.audits) if audit.has_default_limit}
-        count = sum(n for file, n in zip(self.files, self.row_counts, strict=True) if _breaks(file, numbers))
+        count = self._count_breaking(numbers)
         row_count = self.good_row_count + self.row_count
         if count <= DEFAULT_MAX_REJECTED_SHARE * row_count:
             return None
@@ -135,45 +170,35 @@ class RejectedRows:
             f"share of {DEFAULT_MAX_REJECTED_SHARE}."
         )
 
+    def _count_breaking(self, numbers: Collection[int]) -> int:
+        """Return the number of rows that break an audit with one of these numbers."""
+        return sum(
+            count
+            for mark, count in self.row_counts.items()
+            if any(number in numbers for number in broken_conditions(mark))
+        )
+
     def frame(self, spark: SparkSession) -> DataFrame | None:
         """Return the rows with the columns `audit`, `reason` and `record` of a quarantine; None without rows."""
-        if not self.files:
+        if not self.row_count:
             return None
-        broken_audits = [[self.audits[number] for number in broken_conditions(f.mark or "")] for f in self.files]
-        audit, reason = unused_name(self.table.logical, "audit"), unused_name(self.table.logical, "reason")
-        by_file = {
-            audit: pa.array([audits[0].name for audits in broken_audits], pa.string()),
-            reason: pa.array([reason_text(audits) for audits in broken_audits], pa.string()),
+        reasons = {
+            audit.name: f"audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in self.audits
         }
-        rows = self._scan(spark, by_file)
-        return rows_as_records(rows, self.table.logical.names, {"audit": audit, "reason": reason})
-
-    def _scan(self, spark: SparkSession, by_file: Mapping[str, pa.Array]) -> DataFrame:
-        """Return the rejected rows, with additional columns that have one value for each file."""
-        return scan_rows(spark, self.store.root, self.table, self._listed(), rows={}, by_file=by_file)
-
-    def _listed(self) -> pa.Table:
-        """Return the files as the log would list them."""
-        keys = self.table.partition_keys
-        adds = [
-            AddFile(
-                path=encode_path(file.name),
-                partition_values={keys[name]: text for name, text in file.partition_values.items()},
-                size_bytes=file.size_bytes,
-                modification_time_ms=file.modified_ms,
-                data_change=True,
-            )
-            for file in self.files
-        ]
-        return listed_files(adds)
+        return rejected_rows_as_records(self.scan(spark), self.schema.names, self.marks, reasons)
 
 
-def _breaks(file: DataFile, numbers: Collection[int]) -> bool:
-    """Whether the rows of a file break an audit with one of these numbers."""
-    return any(number in numbers for number in broken_conditions(file.mark or ""))
-
-
-def reason_text(audits: Sequence[Audit]) -> str:
-    """Return the reason for which audits reject a row, as a sentence."""
-    texts = [f"audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in audits]
-    return f"The {', and the '.join(texts)}."
+def _listed(table: TableSchema, files: Sequence[DataFile]) -> pa.Table:
+    """Return staged files as the log would list them."""
+    keys = table.partition_keys
+    adds = [
+        AddFile(
+            path=encode_path(file.name),
+            partition_values={keys[name]: text for name, text in file.partition_values.items()},
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modified_ms,
+            data_change=True,
+        )
+        for file in files
+    ]
+    return listed_files(adds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.commands.merge.report import first_merge_operation
-from deltalite.commands.write import write
+from deltalite.commands.write import ConvertedRows, write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
 from deltalite.log.segment import find_segment
 from deltalite.protocol.column_rules import ColumnRules
@@ -62,7 +62,7 @@ def is_table_missing(spark: SparkSession, request: CommitRequest) -> bool:
     return False
 
 
-def _checked_first_rows(spark: SparkSession, request: MergeRequest, source: DataFrame) -> DataFrame:
+def _checked_first_rows(spark: SparkSession, request: MergeRequest, source: DataFrame) -> ConvertedRows:
     """Return the rows that the merge inserts into the new table. Computes no row.
 
     A merge that would fail on the new table is refused, so that the first run fails and not only the second.
@@ -73,7 +73,7 @@ def _checked_first_rows(spark: SparkSession, request: MergeRequest, source: Data
     rules = ColumnRules(generated={}, defaults={})
     merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
     join_condition(spark, request.on, new_schema, empty_source)
-    return rows
+    return ConvertedRows(frame=rows)
 
 
 def _write_request(request: MergeRequest) -> WriteRequest:

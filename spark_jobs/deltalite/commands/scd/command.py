@@ -37,7 +37,7 @@ from deltalite.commands.scd.requests import (
     operation_parameters,
     with_order_policy,
 )
-from deltalite.commands.write import write
+from deltalite.commands.write import ConvertedRows, write
 from deltalite.errors import ConstraintViolationError, TableExistsError
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
@@ -88,14 +88,14 @@ def _write_first_rows(spark: SparkSession, request: ScdRequest) -> OperationResu
     """Create the table with the rows that the source alone gives. Return None if the table exists by now."""
     counts: dict[str, int] = {}
 
-    def convert(query_rows: DataFrame) -> DataFrame:
+    def convert(query_rows: DataFrame) -> ConvertedRows:
         layout = layout_of(request, query_rows, base=None, rules=_NO_RULES)
         source = compute_once(query_rows)
         _check_has_keys(request, source, layout)
         table, size = empty_table(spark, layout), measure_size(source)
         changes = compute_scd(request, layout, source=source, source_size=size, table=table)
         counts.update({_SOURCE_ROWS: size.count, **changes.counts})
-        return changes.rows
+        return ConvertedRows(frame=changes.rows)
 
     def describe(rows: UncommittedRows) -> Operation:
         return _described(request, first_merge_operation(merge_request_of(request), rows), counts)

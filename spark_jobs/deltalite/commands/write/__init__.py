@@ -4,6 +4,7 @@
 Begin with `command.py`: it shows the order of steps that every operation follows. Then read `attempt.py`.
 """
 
+from deltalite.commands.write.attempt import ConvertedRows
 from deltalite.commands.write.command import write
 
-__all__ = ["write"]
+__all__ = ["ConvertedRows", "write"]

@@ -23,7 +23,7 @@ from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
 from deltalite.commands.quarantine import Quarantine
-from deltalite.commands.write.filling import fill_and_mark, missing_identities
+from deltalite.commands.write.filling import RowFiller
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import ConstraintViolationError
@@ -35,7 +35,6 @@ from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, W
 from deltalite.requests.quarantine import rejecting_audits
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.audits.rejecting import rejecting_conditions
 from deltalite.spark.audits.resolving import ResolvedAudit
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
@@ -55,7 +54,7 @@ from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from deltalite.spark.write.staging import DataFile
     from deltalite.storage.log_store import LogStore
@@ -63,8 +62,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
-RowConverter = Callable[["DataFrame"], "DataFrame"]
-"""Converts the rows of the query to the rows of the table."""
+RowConverter = Callable[["DataFrame"], "ConvertedRows"]
+"""Converts the rows of the query to the rows of the table. It leaves out the rows that audits reject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedRows:
+    """The rows of the table, and the rows of the query that audits reject; None without such audits."""
+
+    frame: DataFrame
+    rejected: RejectedRows | None = None
 
 
 def rebase_of(request: WriteRequest) -> Rebase:
@@ -116,6 +123,8 @@ class WriteAttempt:
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = shared.describe
         self._convert = shared.convert
+        # A converter separates the rejected rows itself, because its audits read the rows of the query.
+        self._rejecting_audits = () if shared.convert is not None else rejecting_audits(shared.request.audits)
         self._quarantine = shared.quarantine
 
     def run(self) -> OperationResult:
@@ -137,9 +146,8 @@ class WriteAttempt:
             row_schema = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             guards = self._guards(row_schema, target)
-            conditions = self._rejecting_conditions(row_schema, target)
-            audits = rejecting_audits(self._request.audits)
-            with fill_and_mark(query.frame.limit(row_count), row_schema, target, audits, conditions) as filled:
+            filler = RowFiller(self._spark, row_schema, target, self._rejecting_audits)
+            with filler.fill(query.frame.limit(row_count)) as filled:
                 return count_valid_rows(filled.rows, filled.target.table, guards, filled.marks)
 
     def _stage_and_commit(self) -> OperationResult:
@@ -147,22 +155,20 @@ class WriteAttempt:
         if self._quarantine is not None:
             self._quarantine.begin()
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
-            rows = query.frame if self._convert is None else self._convert(query.frame)
-            row_schema = from_spark(rows.schema)
+            rows = ConvertedRows(frame=query.frame) if self._convert is None else self._convert(query.frame)
+            row_schema = from_spark(rows.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
             audits = self._auditor.resolve(target.schema)
+            filler = RowFiller(self._spark, row_schema, target, self._rejecting_audits)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
-            numbers_rows = bool(missing_identities(row_schema, target))
-            conditions = self._rejecting_conditions(row_schema, target)
-            rejecting = rejecting_audits(self._request.audits)
-            with fill_and_mark(rows, row_schema, target, rejecting, conditions) as filled:
+            with filler.fill(rows.frame) as filled:
                 target = filled.target
                 staged_files = staging.write(filled.rows, target.table, guards, marks=filled.marks)
                 files = self._publish([file for file in staged_files if file.has_good_rows], staging, target)
-                rejected = self._rejected_rows(staged_files, files, target)
+                rejected = rows.rejected or self._rejected_rows(staged_files, files, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
         uncommitted_rows = UncommittedRows(
             staging=staging,
@@ -173,7 +179,9 @@ class WriteAttempt:
             loaded=self._loads.loaded,
             rejected=rejected,
         )
-        if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not numbers_rows:
+        # The executors that keep rejected rows of the query may be lost before the next attempt.
+        stays_valid = not filler.numbers_rows and rows.rejected is None
+        if rebase_of(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and stays_valid:
             self._kept_rows.rows = uncommitted_rows
         return self._commit(uncommitted_rows, target, replaced, audits)
 
@@ -232,21 +240,16 @@ class WriteAttempt:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
 
-    def _rejecting_conditions(self, row_schema: StructType, target: WriteTarget) -> list[Column]:
-        """Return the conditions of the audits of level `quarantine`."""
-        later_columns = [column.name for column in missing_identities(row_schema, target)]
-        audits = rejecting_audits(self._request.audits)
-        return rejecting_conditions(self._spark, audits, target.schema, later_columns) if audits else []
-
     def _rejected_rows(
         self, staged_files: Sequence[DataFile], files: PublishedFiles, target: WriteTarget
     ) -> RejectedRows | None:
         """Return the rows that audits reject, or None without such audits. Check that they are not too many."""
-        audits = rejecting_audits(self._request.audits)
-        if not audits:
+        if not self._rejecting_audits:
             return None
         rejected_files = [file for file in staged_files if not file.has_good_rows]
-        rejected = RejectedRows.of(self._store, audits, target.table, rejected_files, files.row_count)
+        rejected = RejectedRows.of_files(
+            self._store, self._rejecting_audits, target.table, rejected_files, files.row_count
+        )
         rejected.check_limits(self._spark)
         return rejected
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.errors import SourceError
-from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.schema import StructType
 from deltalite.requests import Audit
-from deltalite.spark.audits.rejecting import condition_error
+from deltalite.spark.audits.rejecting import naming_failed_condition, rejecting_conditions
+from deltalite.spark.expressions.sql import no_rows
 from deltalite.spark.write.column_defaults import fill_columns
 from deltalite.spark.write.identity_values import fill_identities, fill_identities_of_good_rows
 from deltalite.spark.write.row_marks import with_marks
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,55 +33,53 @@ class FilledRows:
     marks: str | None
 
 
-@contextmanager
-def fill_and_mark(
-    rows: DataFrame,
-    row_schema: StructType,
-    target: WriteTarget,
-    audits: Sequence[Audit],
-    conditions: Sequence[Column],
-) -> Iterator[FilledRows]:
-    """Yield the rows with values in the columns that the query lacks. A rejected row gets no IDENTITY value.
+class RowFiller:
+    """Fills the columns that a query lacks, and marks the rows that audits reject.
 
     Args:
-        rows: the rows of the query.
+        spark: the session.
         row_schema: the columns of the query.
         target: the table.
         audits: the audits that reject rows.
-        conditions: the conditions of the audits.
 
     Raises:
-        InvalidRequestError: the block raised `SourceError`, because a condition fails for a row.
+        InvalidRequestError: the condition of an audit reads an IDENTITY column that the query lacks, or is wrong.
     """
-    identities = missing_identities(row_schema, target)
-    filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
-    if not conditions:
-        with fill_identities(filled_rows, identities) as (numbered_rows, count):
-            yield FilledRows(rows=numbered_rows, target=target.with_high_water_marks(identities, count), marks=None)
-        return
-    try:
-        with _marked_rows(filled_rows, identities, target, conditions) as marked_rows:
-            yield marked_rows
-    except SourceError as error:
-        typed_error = condition_error(filled_rows, audits, conditions)
-        if typed_error is None:
-            raise
-        raise typed_error from error
 
+    def __init__(
+        self, spark: SparkSession, row_schema: StructType, target: WriteTarget, audits: Sequence[Audit]
+    ) -> None:
+        self._row_schema = row_schema
+        self._target = target
+        self._audits = audits
+        self._identities = [column for column in target.rules.identities if row_schema.find(column.name) is None]
+        later_columns = [column.name for column in self._identities]
+        self._conditions = rejecting_conditions(no_rows(spark, target.schema), audits, later_columns) if audits else []
 
-@contextmanager
-def _marked_rows(
-    filled_rows: DataFrame, identities: list[IdentityColumn], target: WriteTarget, conditions: Sequence[Column]
-) -> Iterator[FilledRows]:
-    """Yield the rows with their marks. A rejected row gets no IDENTITY value."""
-    marked_rows, marks = with_marks(filled_rows, conditions, target.schema, target.partition_columns)
-    if not identities:
-        yield FilledRows(rows=marked_rows, target=target, marks=marks)
-        return
-    with fill_identities_of_good_rows(marked_rows, identities, marks) as (numbered_rows, count):
-        yield FilledRows(rows=numbered_rows, target=target.with_high_water_marks(identities, count), marks=marks)
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether rows get values of IDENTITY columns, which are valid for one attempt only."""
+        return bool(self._identities)
 
+    @contextmanager
+    def fill(self, rows: DataFrame) -> Iterator[FilledRows]:
+        """Yield the rows of the query with values in the columns that it lacks. A rejected row gets no IDENTITY value.
 
-def missing_identities(row_schema: StructType, target: WriteTarget) -> list[IdentityColumn]:
-    """Return the IDENTITY columns of the table that the query lacks."""
-    return [column for column in target.rules.identities if row_schema.find(column.name) is None]
+        Raises:
+            InvalidRequestError: the block raised `SourceError`, because a condition fails for a row.
+        """
+        filled_rows = fill_columns(rows, self._row_schema, self._target.schema, self._target.rules)
+        if not self._conditions:
+            with fill_identities(filled_rows, self._identities) as (numbered_rows, count):
+                yield FilledRows(rows=numbered_rows, target=self._with_high_water_marks(count), marks=None)
+            return
+        with naming_failed_condition(filled_rows, self._audits, self._conditions):
+            target = self._target
+            marked_rows, marks = with_marks(filled_rows, self._conditions, target.schema, target.partition_columns)
+            if self._identities:
+                marked_rows, count = fill_identities_of_good_rows(marked_rows, self._identities, marks)
+                target = self._with_high_water_marks(count)
+            yield FilledRows(rows=marked_rows, target=target, marks=marks)
+
+    def _with_high_water_marks(self, count: int) -> WriteTarget:
+        return self._target.with_high_water_marks(self._identities, count)

@@ -1,44 +1,90 @@
-"""The conditions of audits of level `quarantine`, which a write evaluates before it writes a row."""
+"""The conditions of audits of level `quarantine`, which an operation evaluates before it writes a row.
+
+A write marks the rows as they would be stored. A merge marks the rows of its source, and computes them once: the good
+rows and the rejected rows are then two parts of the same computed rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.protocol.schema import PrimitiveType, StructType
 from deltalite.requests import Audit
 from deltalite.spark.audits.resolving import error_builder
-from deltalite.spark.expressions.sql import Expressions, no_rows
+from deltalite.spark.columns.names import SOURCE, column_named
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.expressions.sql import Expressions, no_rows_of
+from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, row_problem
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from deltalite.spark.write.row_marks import GOOD, with_marks
 
 
-def rejecting_conditions(
-    spark: SparkSession, audits: Sequence[Audit], schema: StructType, later_columns: Collection[str]
-) -> list[Column]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeparatedRows:
+    """The rows of a source, computed once.
+
+    - `good`: the rows that no audit rejects.
+    - `rejected`: the other rows, with their marks in the column `marks` (`row_marks`). In SQL, `source` names a row.
+    - `schema`: the columns of the source.
+    - `row_counts`: the number of rows by mark, also that of the good rows.
+    """
+
+    good: DataFrame
+    rejected: DataFrame
+    schema: StructType
+    marks: str
+    row_counts: Mapping[str, int]
+
+
+def separate_rows(rows: DataFrame, audits: Sequence[Audit]) -> SeparatedRows:
+    """Compute the rows of a source once, and separate those that audits reject.
+
+    The conditions read the columns of the source, also by the name `source`.
+
+    Raises:
+        InvalidRequestError: a condition is wrong, or fails for a row.
+        SourceError: a row cannot be computed.
+    """
+    schema = from_spark(rows.schema)
+    conditions = rejecting_conditions(no_rows_of(rows.sparkSession, rows.schema).alias(SOURCE), audits, ())
+    source_rows = rows.alias(SOURCE)
+    marked_rows, marks = with_marks(source_rows, conditions, schema, ())
+    with naming_failed_condition(source_rows, audits, conditions):
+        computed_rows = compute_once(marked_rows)
+    mark = column_named(marks)
+    return SeparatedRows(
+        good=computed_rows.where(mark == GOOD).drop(marks),
+        rejected=computed_rows.where(mark != GOOD).alias(SOURCE),
+        schema=schema,
+        marks=marks,
+        row_counts=dict(map(tuple, computed_rows.groupBy(mark).count().collect())),
+    )
+
+
+def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], later_columns: Collection[str]) -> list[Column]:
     """Return the condition of each audit, which is true for a bad row.
 
     Args:
-        spark: the session.
-        audits: audits of the kind `rows`, which are resolved on `schema`.
-        schema: the columns of the table.
+        rows: an empty frame with the columns that the conditions may read.
+        audits: audits of the kind `rows`.
         later_columns: columns that get their values after the rejected rows are left out.
 
     Raises:
         InvalidRequestError: a condition reads one of `later_columns`, or cannot be computed.
     """
-    expressions = Expressions.of_request(no_rows(spark, schema))
+    expressions = Expressions.of_request(rows)
     later_names = {name.lower(): name for name in later_columns}
     conditions = []
     for audit in audits:
         text = str(audit.rows)
         error_for = error_builder(audit, text)
-        condition, names = expressions.value(text, PrimitiveType("boolean"), error_for, allows_non_determinism=False)
+        condition = expressions.condition(text, error_for)
+        _, names = expressions.value(text, PrimitiveType("boolean"), error_for, allows_non_determinism=False)
         for name in sorted(names & later_names.keys()):
             raise error_for(
                 f"it reads the IDENTITY column '{later_names[name]}', and rejected rows get no value of this column."
@@ -47,18 +93,33 @@ def rejecting_conditions(
     return conditions
 
 
-def condition_error(
-    rows: DataFrame, audits: Sequence[Audit], conditions: Sequence[Column]
-) -> InvalidRequestError | None:
-    """Return the error for the first condition that fails for a row, or None if another expression fails.
+@contextmanager
+def naming_failed_condition(rows: DataFrame, audits: Sequence[Audit], conditions: Sequence[Column]) -> Iterator[None]:
+    """Convert the error of a block that computes rows with their marks, if a condition causes the error.
 
-    Each condition reads the rows once more, so call this only after a write has failed.
+    Each condition then reads the rows once more.
 
     Args:
         rows: the rows before the rejected ones are left out.
         audits: the audits of the conditions.
         conditions: the result of `rejecting_conditions`.
+
+    Raises:
+        InvalidRequestError: the block raised `SourceError`, because a condition fails for a row.
     """
+    try:
+        yield
+    except SourceError as error:
+        typed_error = _condition_error(rows, audits, conditions)
+        if typed_error is None:
+            raise
+        raise typed_error from error
+
+
+def _condition_error(
+    rows: DataFrame, audits: Sequence[Audit], conditions: Sequence[Column]
+) -> InvalidRequestError | None:
+    """Return the error for the first condition that fails for a row, or None if another expression fails."""
     if _problem(rows) is not None:
         return None
     for audit, condition in zip(audits, conditions, strict=True):

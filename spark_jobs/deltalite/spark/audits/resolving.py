@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol import properties as props
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
-from deltalite.requests import Audit, AuditKind, AuditScope
+from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import column_named, fields_named
 from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, no_rows
@@ -62,7 +62,8 @@ def resolve_audits(
 ) -> list[ResolvedAudit]:
     """Resolve the audits on rows with these columns. `table` is the address of the audited table.
 
-    Audits that name the same version of another table share one snapshot of it.
+    Audits that name the same version of another table share one snapshot of it. The operation itself resolves and
+    measures audits of level `quarantine`, because its rejected rows are no rows of the table.
 
     Raises:
         InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.
@@ -74,6 +75,8 @@ def resolve_audits(
     for audit in audits:
         scope = audit.scope(has_new_rows=has_new_rows)
         match audit.kind:
+            case AuditKind.ROWS if audit.level is AuditLevel.QUARANTINE:
+                resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
                 resolved.append(ResolvedAudit(audit=audit, scope=scope, aggregate=_aggregate(audit, rows, schema)))
             case AuditKind.UNIQUE:

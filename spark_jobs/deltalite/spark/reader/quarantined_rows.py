@@ -10,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type, to_spark
+from deltalite.spark.write.row_marks import breaks_condition
 
-RECORD = "record"
+AUDIT, REASON, RECORD = "audit", "reason", "record"
 # A record keeps NULL values and microseconds. Spark's pattern `XXX` is the offset from UTC, such as `Z`.
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -51,16 +52,23 @@ def all_rejected(bad_records: DataFrame, rejected_rows: DataFrame | None) -> Dat
     return bad_records.unionByName(rejected_rows, allowMissingColumns=True)
 
 
-def rows_as_records(rows: DataFrame, names: Sequence[str], columns: Mapping[str, str]) -> DataFrame:
-    """Return each row as the text of a JSON object in the column `record`, with other columns of a quarantine table.
+def rejected_rows_as_records(
+    rows: DataFrame, names: Sequence[str], marks: str, reasons: Mapping[str, str]
+) -> DataFrame:
+    """Return rows that audits reject as rows of a quarantine table: the first audit, the reason, and the record.
 
-    Timestamps are in UTC and have microseconds. Bytes that are not UTF-8 are replaced, because other readers reject
-    such a text.
+    The record is the text of a JSON object. Timestamps are in UTC and have microseconds. Bytes that are not UTF-8 are
+    replaced, because other readers reject such a text.
 
     Args:
-        rows: the rows.
-        names: the names of the columns that the object has.
-        columns: columns of `rows` by the name of the column in the quarantine table.
+        rows: the rejected rows.
+        names: the names of the columns that the record has.
+        marks: the name of the column with the marks of the rows (`row_marks`).
+        reasons: the reason for which an audit rejects a row, by the name of the audit, in the order of the marks.
     """
+    is_broken = {name: breaks_condition(marks, number) for number, name in enumerate(reasons)}
+    first_audit = F.coalesce(*(F.when(condition, F.lit(name)) for name, condition in is_broken.items()))
+    all_reasons = (F.when(condition, F.lit(reasons[name])) for name, condition in is_broken.items())
+    reason = F.concat(F.lit("The "), F.concat_ws(", and the ", *all_reasons), F.lit("."))
     record = F.make_valid_utf8(F.to_json(F.struct(*map(column_named, names)), _JSON_OPTIONS))
-    return rows.select(*(column_named(column).alias(name) for name, column in columns.items()), record.alias(RECORD))
+    return rows.select(first_audit.alias(AUDIT), reason.alias(REASON), record.alias(RECORD))

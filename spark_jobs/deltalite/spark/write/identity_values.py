@@ -1,8 +1,8 @@
 """Values of IDENTITY columns for new rows, without gaps.
 
-The rows are persisted during the write, because they are counted before they are numbered. Each partition then gets a
-separate range of numbers. Spark computes a lost partition again. If it then has more rows, the write fails, so no value
-is used twice. Protocol: Identity Columns.
+The executors keep the rows during the write, because they are counted before they are numbered. Each partition then
+gets a separate range of numbers. Spark computes a lost partition again. If it then has more rows, the write fails, so
+no value is used twice. Protocol: Identity Columns.
 """
 
 from __future__ import annotations
@@ -38,20 +38,15 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
         return
     persisted = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counts = _counts_of_partitions(persisted)
-        total = sum(counts)
-        for column in columns if total else ():
-            column.last_of_next(total)  # raises if the column has no values left
-        yield _with_values(persisted, columns, counts), total
+        yield _number_rows(persisted, columns)
     finally:
         persisted.unpersist()
 
 
-@contextmanager
 def fill_identities_of_good_rows(
     rows: DataFrame, columns: Sequence[IdentityColumn], marks: str
-) -> Iterator[tuple[DataFrame, int]]:
-    """Yield the rows with values in these columns of the rows without a mark, and the number of these rows.
+) -> tuple[DataFrame, int]:
+    """Return the rows with values in these columns of the rows without a mark, and the number of these rows.
 
     The rows are computed once, so that a row is either numbered or rejected. `marks` is the column with the marks
     (`row_marks`).
@@ -60,8 +55,17 @@ def fill_identities_of_good_rows(
     """
     computed_rows = compute_once(rows)
     is_good = column_named(marks) == GOOD
-    with fill_identities(computed_rows.where(is_good), columns) as (numbered_rows, count):
-        yield numbered_rows.unionByName(computed_rows.where(~is_good)), count
+    numbered_rows, count = _number_rows(computed_rows.where(is_good), columns)
+    return numbered_rows.unionByName(computed_rows.where(~is_good)), count
+
+
+def _number_rows(rows: DataFrame, columns: Sequence[IdentityColumn]) -> tuple[DataFrame, int]:
+    """Return the rows with values in the columns, and the number of rows. The executors must keep the rows."""
+    counts = _counts_of_partitions(rows)
+    total = sum(counts)
+    for column in columns if total else ():
+        column.last_of_next(total)  # raises if the column has no values left
+    return _with_values(rows, columns, counts), total
 
 
 def _counts_of_partitions(rows: DataFrame) -> list[int]:

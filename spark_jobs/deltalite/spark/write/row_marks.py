@@ -76,3 +76,8 @@ def mark_folder(schema: StructType, folder_columns: Sequence[str]) -> str:
 def broken_conditions(mark: str) -> list[int]:
     """Return the numbers of the conditions that are true for the rows with a mark."""
     return [] if mark == GOOD else [number for number, digit in enumerate(mark) if digit == _TRUE]
+
+
+def breaks_condition(marks: str, number: int) -> Column:
+    """Return whether the condition of a number is true for a rejected row, whose mark is in the column `marks`."""
+    return F.substring(column_named(marks), number + 1, 1) == _TRUE
