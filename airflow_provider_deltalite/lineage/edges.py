@@ -104,11 +104,12 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
 
 def _quarantine_edges(request: Request, result: OperationResult | None) -> Iterator[Edge]:
     """Yield the edge of the quarantine table. A run that put no row there has no version of it."""
-    if isinstance(request, CopyRequest | WriteRequest) and request.quarantine is not None:
+    quarantine_address: str | None = getattr(request, "quarantine", None)
+    if quarantine_address is not None:
         quarantine = None if result is None else result.quarantine
         has_new_rows = quarantine is not None and quarantine.rows and result is not None and result.committed
         yield replace(
-            table_edge(request.quarantine, version=None if quarantine is None else quarantine.version),
+            table_edge(quarantine_address, version=None if quarantine is None else quarantine.version),
             statistics=Statistics(rows=quarantine.rows) if quarantine is not None and has_new_rows else None,
         )
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 from airflow.exceptions import AirflowProviderDeprecationWarning
 
+from airflow_provider_deltalite.operators._quarantine import DeltaQuarantineOperator
 from airflow_provider_deltalite.operators._rows import DeltaRowsOperator
 from airflow_provider_deltalite.operators._sources import (
     SOURCE_FIELDS,
@@ -20,7 +21,7 @@ from deltalite.requests import MergeRequest, Request
 _CLAUSES = ("when_matched", "when_not_matched", "when_not_matched_by_source")
 
 
-class DeltaMergeOperator(DeltaRowsOperator):
+class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     """Merge the rows of one or several sources into a Delta table, once for each DAG run.
 
     In every expression, ``source`` names a source row and ``target`` a row of the table. Two rows match if ``on`` is
@@ -39,8 +40,9 @@ class DeltaMergeOperator(DeltaRowsOperator):
 
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
-    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
+    skipped, app_id, txn_version, timestamp, metrics}``, and ``quarantine`` (``{table, version, rows}``) if it has one.
+    The event of each outlet ``Asset`` contains the same values. You can also give every parameter of
+    ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)
@@ -49,7 +51,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
         (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
         them as values, so they cannot change the query. (templated)
-    :param deduplicate: Keep one source row for each key, as in ``DeltaWriteOperator``. (templated)
+    :param deduplicate: Keep one source row for each key, as in ``DeltaWriteOperator``. Rows that audits of level
+        ``quarantine`` reject do not count. (templated)
     :param on: Spark SQL on columns of ``source`` and ``target``: the condition for a match. (templated)
     :param when_matched: Clauses for target rows that match a source row: ``update`` or ``delete``. (templated)
     :param when_not_matched: Clauses for source rows that match no target row: ``insert``. (templated)
@@ -69,8 +72,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param conflict_retries: How often the job replans the merge after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. The job keeps the source rows, unless they come from the table. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
-        without atomic creation of a file; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table or to its quarantine at the same time.
+        Needed only on storage without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) merges again,
         into the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
@@ -80,7 +83,11 @@ class DeltaMergeOperator(DeltaRowsOperator):
         ``allow``. Use ``allow`` for a merge that gives the same rows in any order. (templated)
     :param audits: Named checks of the updated and inserted rows or of the table, which run before the commit, such as
         ``{"name": "one_row_each", "unique": ["customer"]}``. If an audit does not pass, the task fails and commits
-        nothing, or with ``"level": "warn"`` logs a warning. (templated)
+        nothing, or with ``"level": "warn"`` logs a warning. With ``"level": "quarantine"``, a ``rows`` audit reads the
+        columns of the source: the rows for which it is true go to ``quarantine`` and take no part in the merge.
+        (templated)
+    :param quarantine: The address of a Delta table for the source rows that audits of level ``quarantine`` reject, as
+        in ``DeltaWriteOperator``. Not with ``when_not_matched_by_source``. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -98,6 +105,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         "create_if_missing",
         "partition_by",
         "properties",
+        "quarantine",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **DeltaRowsOperator.template_fields_renderers,
@@ -127,6 +135,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         partition_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
         schema_evolution: bool | None = None,
+        quarantine: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -150,6 +159,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.create_if_missing = create_if_missing
         self.partition_by = partition_by
         self.properties = properties
+        self.quarantine = quarantine
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
@@ -160,5 +170,5 @@ class DeltaMergeOperator(DeltaRowsOperator):
         return not cast("MergeRequest", request).create_if_missing
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        """Return the addresses of the table, the quarantine, and the Delta tables among the sources and in audits."""
         return [*super().addresses(request), *delta_addresses(cast("MergeRequest", request).sources)]

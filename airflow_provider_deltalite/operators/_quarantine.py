@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
-from deltalite.requests import CopyRequest, Request, WriteRequest
+from deltalite.requests import CopyRequest, MergeRequest, Request, ScdRequest, WriteRequest
 
 if TYPE_CHECKING:
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
+
+RequestWithQuarantine = CopyRequest | WriteRequest | MergeRequest | ScdRequest
 
 
 class DeltaQuarantineOperator(DeltaCommitOperator):
@@ -18,11 +20,11 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
 
-    request_class: ClassVar[type[CopyRequest | WriteRequest]]
+    request_class: ClassVar[type[RequestWithQuarantine]]
 
     def addresses(self, request: Request) -> list[str]:
         """Return the addresses of the table and of the quarantine, and of the tables that audits refer to."""
-        quarantine = cast("CopyRequest | WriteRequest", request).quarantine
+        quarantine = cast("RequestWithQuarantine", request).quarantine
         return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
@@ -32,7 +34,7 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
         """
         from airflow_provider_deltalite.incremental import find_finished_run
 
-        result = find_finished_run(self, store, cast("CopyRequest | WriteRequest", request), has_run=True)
+        result = find_finished_run(self, store, cast("RequestWithQuarantine", request), has_run=True)
         return None if failed and result is not None and result.skip_reason else result
 
     def log_result(self, result: OperationResult) -> None:

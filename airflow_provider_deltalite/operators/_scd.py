@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
+from airflow_provider_deltalite.operators._quarantine import DeltaQuarantineOperator
 from airflow_provider_deltalite.operators._rows import DeltaRowsOperator
 from airflow_provider_deltalite.operators._sources import (
     SOURCE_FIELDS,
@@ -15,7 +16,7 @@ from airflow_provider_deltalite.operators._sources import (
 from deltalite.requests import Request, ScdRequest
 
 
-class DeltaScdOperator(DeltaRowsOperator):
+class DeltaScdOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     """Keep the history (type 2) or the newest row (type 1) of each key in a Delta table, once for each DAG run.
 
     A source row gives its key new values, or deletes the key. ``sequence_by`` orders the rows of a key. The first run
@@ -28,12 +29,14 @@ class DeltaScdOperator(DeltaRowsOperator):
       source and ``valid_from`` (the sequence of this source row) and ``is_current``. A deleted key keeps a row without
       values, in which ``is_current`` is false.
 
-    The task fails and writes nothing if rows of one key and one sequence differ, or if a key or a sequence is null.
+    The task fails and writes nothing if rows of one key and one sequence differ, or if a key or a sequence is null. An
+    audit of level ``quarantine`` can put such rows into another table.
 
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
-    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
+    skipped, app_id, txn_version, timestamp, metrics}``, and ``quarantine`` (``{table, version, rows}``) if it has one.
+    The event of each outlet ``Asset`` contains the same values. You can also give every parameter of
+    ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)
@@ -42,7 +45,7 @@ class DeltaScdOperator(DeltaRowsOperator):
         (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. (templated)
     :param deduplicate: Keep one source row for each key, as in ``DeltaWriteOperator``. Rows that are equal in all
-        columns need no ``deduplicate``. (templated)
+        columns need no ``deduplicate``. Rows that audits of level ``quarantine`` reject do not count. (templated)
     :param keys: The columns that identify a row, such as ``["customer"]``. (templated)
     :param sequence_by: The column, or a Spark SQL expression on the source's columns, that orders the rows of a key:
         a time, a date, a number or a text. (templated)
@@ -66,8 +69,8 @@ class DeltaScdOperator(DeltaRowsOperator):
     :param conflict_retries: How often the job replans after a conflict with another writer's commit. With 0, only
         Airflow's retries repeat it. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
-        without atomic creation of a file; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table or to its quarantine at the same time.
+        Needed only on storage without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) applies the
         rows again, which changes nothing if they are the same; ``skip`` keeps the commit. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
@@ -78,7 +81,10 @@ class DeltaScdOperator(DeltaRowsOperator):
     :param audits: Named checks of the written rows or of the table, which run before the commit, such as
         ``{"name": "no_negative_price", "rows": "price < 0"}``. The written rows include rows
         that end. If an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a
-        warning. (templated)
+        warning. With ``"level": "quarantine"``, a ``rows`` audit reads the columns of the source: the rows for which it
+        is true go to ``quarantine``, and the history does not get them. (templated)
+    :param quarantine: The address of a Delta table for the source rows that audits of level ``quarantine`` reject, as
+        in ``DeltaWriteOperator``. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -104,6 +110,7 @@ class DeltaScdOperator(DeltaRowsOperator):
         "merge_schema",
         "partition_by",
         "properties",
+        "quarantine",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **DeltaRowsOperator.template_fields_renderers,
@@ -138,6 +145,7 @@ class DeltaScdOperator(DeltaRowsOperator):
         merge_schema: bool = False,
         partition_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
+        quarantine: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -160,6 +168,7 @@ class DeltaScdOperator(DeltaRowsOperator):
         self.merge_schema = merge_schema
         self.partition_by = partition_by
         self.properties = properties
+        self.quarantine = quarantine
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
@@ -170,5 +179,5 @@ class DeltaScdOperator(DeltaRowsOperator):
         return False
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        """Return the addresses of the table, the quarantine, and the Delta tables among the sources and in audits."""
         return [*super().addresses(request), *delta_addresses(cast("ScdRequest", request).sources)]

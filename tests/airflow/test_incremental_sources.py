@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaTableOperator, DeltaWriteOperator
+from airflow_provider_deltalite.operators.delta import (
+    DeltaMergeOperator,
+    DeltaScdOperator,
+    DeltaTableOperator,
+    DeltaWriteOperator,
+)
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnGap, Source
 from deltalite.storage.local import LocalLogStore
@@ -71,13 +76,21 @@ def test_the_job_decides_if_there_may_be_work(table, source, spark_submit, conte
     assert spark_submit.was_called
 
 
+@pytest.mark.parametrize(
+    ("operator", "parameters"),
+    [
+        (DeltaWriteOperator, {}),
+        (DeltaMergeOperator, MERGE),
+        (DeltaScdOperator, {"keys": ["id"], "sequence_by": "at"}),
+    ],
+)
 def test_the_job_removes_the_rows_that_an_attempt_put_into_the_quarantine(
-    table, source, spark_submit, context, make_table, tmp_path
+    table, source, spark_submit, context, make_table, tmp_path, operator, parameters
 ):
     table.create(offset(table, 1))
     quarantine = make_table(tmp_path / "bad")
     audits = [{"name": "ids", "rows": "id IS NULL", "level": "quarantine"}]
-    task = load_task(table, source, audits=audits, quarantine=str(quarantine))
+    task = load_task(table, source, operator, audits=audits, quarantine=str(quarantine), **parameters)
     assert task.addresses(task._request()) == [str(table), str(quarantine), str(source)]
     assert task.execute(context)["skip_reason"], "there is no quarantine table"
     request = task.prepare_request(task._request(), context)

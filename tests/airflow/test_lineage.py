@@ -111,7 +111,13 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
 def test_a_quarantine_table_is_an_output_with_the_rows_of_the_run():
     copy_request = CopyRequest(table="/t", source=Source(format="csv", path="/in"), quarantine="/bad")
     audits = (Audit(name="a", rows="x", level="quarantine"),)
-    write_request = WriteRequest(table="/t", sources=SOURCES, quarantine="/bad", audits=audits)
+    common = {"table": "/t", "sources": SOURCES, "quarantine": "/bad", "audits": audits}
+    requests = (
+        copy_request,
+        WriteRequest(**common),
+        MergeRequest(on="x", when_not_matched=INSERT_CLAUSES, **common),
+        ScdRequest(keys=("x",), sequence_by="y", **common),
+    )
     quarantine = QuarantineResult(table="/bad", version=7, rows=2)
     for operation_result, version, statistics in (
         (None, None, None),
@@ -119,7 +125,7 @@ def test_a_quarantine_table_is_an_output_with_the_rows_of_the_run():
         (result(quarantine=quarantine, committed=False, skipped=True), 7, None),
         (result(quarantine=QuarantineResult(table="/bad", version=None, rows=0)), None, None),
     ):
-        for request in (copy_request, write_request):
+        for request in requests:
             edge = edges_of(request, operation_result).outputs[1]
             assert (edge.name.name, edge.version, edge.statistics) == ("/bad", version, statistics)
 

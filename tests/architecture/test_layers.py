@@ -59,8 +59,9 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
                 "write",
             }
         ),
-        frozenset({"quarantine"}),  # a write commits rejected rows here, and passes itself to commit them
         frozenset({"row_changes"}),
+        # A write or a merge commits rejected rows here, and passes the write command to commit them.
+        frozenset({"quarantine"}),
         frozenset({"flows"}),
         frozenset({"common"}),
     ),

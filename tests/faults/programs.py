@@ -139,8 +139,29 @@ def copy_with_bad_records(spark, table, *, landing, run):
 def write_with_rejected_rows(spark, table, *, query, run):
     """Write the rows of a query, except those with x = 0. The quarantine beside the table must then have these once."""
     quarantine = f"{table} quarantine"
-    audits = [{"name": "zero", "rows": "x = 0", "level": "quarantine"}]
-    write(spark, table, query=query, run=run, audits=audits, quarantine=quarantine)
+    write(spark, table, query=query, run=run, audits=ZEROS, quarantine=quarantine)
+    check_zeros(quarantine, run)
+
+
+def merge_with_rejected_rows(spark, table, *, query, run, on, **clauses):
+    """Merge the rows of a query, except those with x = 0, as `write_with_rejected_rows` writes them."""
+    quarantine = f"{table} quarantine"
+    merge(spark, table, query=query, on=on, run=run, audits=audits_of(ZEROS), quarantine=quarantine, **clauses)
+    check_zeros(quarantine, run)
+
+
+def scd_with_rejected_rows(spark, table, *, query, run, **options):
+    """Apply the rows of a query, except those with x = 0, as `write_with_rejected_rows` writes them."""
+    quarantine = f"{table} quarantine"
+    scd(spark, table, query=query, run=run, audits=ZEROS, quarantine=quarantine, **options)
+    check_zeros(quarantine, run)
+
+
+ZEROS = ({"name": "zero", "rows": "x = 0", "level": "quarantine"},)
+
+
+def check_zeros(quarantine, run):
+    """Assert that a quarantine has one row, with x = 0, of the run."""
     records = [(row["record"], row["run"]) for row in DeltaTable(quarantine).to_arrow().to_pylist()]
     assert records == [('{"x":0}', run)], records
 

@@ -33,6 +33,21 @@ def copy(file_format="csv", **fields):
     return CopyRequest(**{"table": "/t", "source": source, "audits": REJECTING, "quarantine": "/q", **fields})
 
 
+def merge(**fields):
+    inserts = (MergeClause(insert="*"),)
+    return MergeRequest(
+        **{"table": "/t", "sources": SOURCES, "on": "x", "when_not_matched": inserts, "audits": REJECTING,
+           "quarantine": "/q", **fields}
+    )  # fmt: skip
+
+
+def history(**fields):
+    return ScdRequest(
+        **{"table": "/t", "sources": SOURCES, "keys": ("x",), "sequence_by": "y", "audits": REJECTING,
+           "quarantine": "/q", **fields}
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("audit", "problem"),
     [
@@ -90,18 +105,17 @@ def test_an_audit_without_a_limit_rejects_at_most_half_of_the_rows():
             "'update' cannot leave out rows",
             "leave out bad rows with `condition`",
         ),
+        (lambda: merge(quarantine=None), "the request has no quarantine", "level='fail'"),
+        (lambda: merge(audits=FAILING), "the request has no such audit", "leave quarantine out"),
+        (lambda: merge(quarantine="/raw"), "is the source 'source'", "another table"),
         (
-            lambda: MergeRequest(
-                table="/t", sources=SOURCES, on="x", when_not_matched=(MergeClause(insert="*"),), audits=REJECTING
-            ),
-            "'merge' cannot leave out rows",
-            "write the source to a table with `quarantine` of DeltaWriteOperator, and read that table here",
+            lambda: merge(when_not_matched_by_source=(MergeClause(delete=True),)),
+            "a bad source row would change or delete a good target row",
+            "Set level='fail', or leave when_not_matched_by_source out.",
         ),
-        (
-            lambda: ScdRequest(table="/t", sources=SOURCES, keys=("x",), sequence_by="y", audits=REJECTING),
-            "'scd' cannot leave out rows",
-            "DeltaWriteOperator",
-        ),
+        (lambda: history(quarantine=None), "the request has no quarantine", "level='fail'"),
+        (lambda: history(quarantine="/t/"), "is the table itself", "another table"),
+        (lambda: history(audits=()), "the request has no such audit", "leave quarantine out"),
     ],
 )
 def test_a_request_that_cannot_quarantine_is_refused(make_request, problem, remedy):
@@ -112,5 +126,10 @@ def test_a_request_that_cannot_quarantine_is_refused(make_request, problem, reme
 
 
 def test_a_valid_request_keeps_its_quarantine_in_json():
-    for request in (write(), copy(), copy("parquet"), copy(audits=FAILING)):
+    one_of_each_key = Deduplicate(keys=("id",), order_by="at")
+    for request in (
+        write(), copy(), copy("parquet"), copy(audits=FAILING), merge(deduplicate=one_of_each_key),
+        merge(quarantine=None, audits=FAILING, when_not_matched_by_source=(MergeClause(delete=True),)),
+        history(deduplicate=one_of_each_key),
+    ):  # fmt: skip
         assert type(request).from_json(request.to_json()) == request

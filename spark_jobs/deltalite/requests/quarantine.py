@@ -1,6 +1,7 @@
 """The parameters `quarantine` and `max_bad_share`, and the audits of level `quarantine`.
 
-A quarantine is a table for bad records of a copy, and for new rows that audits of level `quarantine` reject.
+A quarantine is a table for bad records of a copy, for new rows of a write or copy that audits of level `quarantine`
+reject, and for such source rows of a merge or a history table.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from deltalite.requests.base import Fault
 
 if TYPE_CHECKING:
     from deltalite.requests.copy import CopyRequest
+    from deltalite.requests.rows import MergeRequest
+    from deltalite.requests.scd import ScdRequest
     from deltalite.requests.write import WriteRequest
 
 FORMATS_WITH_BAD_RECORDS = ("csv", "json")
@@ -36,12 +39,7 @@ def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterat
 def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:
     """Yield the faults of the quarantine of a write, each with its remedy."""
     audits = rejecting_audits(request.audits)
-    yield from _address_faults(request.quarantine, request.table, audits)
-    if request.quarantine is not None and not audits:
-        yield (
-            "quarantine takes the rows that audits of level 'quarantine' reject, and the request has no such audit.",
-            "Give one of the `audits` the level 'quarantine', or leave quarantine out.",
-        )
+    yield from rows_quarantine_faults(request)
     if audits and not request.data_change:
         yield (
             f"data_change=False promises that no row is lost, but the audit '{audits[0].name}' leaves out rows.",
@@ -53,6 +51,28 @@ def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:
             "could defeat a good one of its key."
         )
         yield problem, "Filter the bad rows in `query`, or deduplicate in a later task that reads the table."
+
+
+def merge_quarantine_faults(request: MergeRequest) -> Iterator[Fault]:
+    """Yield the faults of the quarantine of a merge, each with its remedy."""
+    yield from rows_quarantine_faults(request)
+    if request.when_not_matched_by_source:
+        problem = (
+            "when_not_matched_by_source changes target rows without a source row, and a rejected source row matches no "
+            "target row. So a bad source row would change or delete a good target row"
+        )
+        yield from level_faults(request.audits, problem, ", or leave when_not_matched_by_source out")
+
+
+def rows_quarantine_faults(request: WriteRequest | MergeRequest | ScdRequest) -> Iterator[Fault]:
+    """Yield the faults of a quarantine that takes rejected rows only, each with its remedy."""
+    audits = rejecting_audits(request.audits)
+    yield from _address_faults(request.quarantine, request.table, audits)
+    if request.quarantine is not None and not audits:
+        yield (
+            "quarantine takes the rows that audits of level 'quarantine' reject, and the request has no such audit.",
+            "Give one of the `audits` the level 'quarantine', or leave quarantine out.",
+        )
     for name, source in request.sources.items() if request.quarantine is not None else ():
         if _is_same(source.path or "", request.quarantine or ""):
             yield f"The quarantine is the source '{name}', {source.path}.", "Give the address of another table."

@@ -22,12 +22,10 @@ from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
-from deltalite.requests.quarantine import level_faults
+from deltalite.requests.quarantine import level_faults, merge_quarantine_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 ALL_COLUMNS = "*"
-LOAD_BEFORE = ", or write the source to a table with `quarantine` of DeltaWriteOperator, and read that table here"
-"""The end of the remedy for an audit of level `quarantine` of an operation that merges rows."""
 Assignments = Mapping[str, str]
 """SQL expressions by target column; `a.b` is the field `b` of the struct `a`."""
 
@@ -62,6 +60,10 @@ class RowsRequest(CommitRequest):
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
         )
         yield from audit_list_faults(self.audits, no_new_rows=self.no_new_rows)
+        yield from self._quarantine_faults()
+
+    def _quarantine_faults(self) -> Iterator[Fault]:
+        """Yield the faults of audits of level `quarantine`. By default, the operation leaves out no row."""
         reason = self.no_new_rows or f"the operation '{self.kind}' cannot leave out rows"
         yield from level_faults(self.audits, reason, self.quarantine_remedy)
 
@@ -144,11 +146,11 @@ class MergeRequest(RowsRequest):
 
     In SQL, `source` and `target` name the rows of both sides. For each row, the first clause with a true condition
     applies, among the clauses for this kind of row. A target row to which no clause applies does not change.
-    `create_if_missing` creates a missing table with `partition_by` and `properties`.
+    `create_if_missing` creates a missing table with `partition_by` and `properties`. Source rows that audits of level
+    `quarantine` reject go to the table `quarantine`, and take no part in the merge.
     """
 
     kind: ClassVar[str] = "merge"
-    quarantine_remedy: ClassVar[str] = LOAD_BEFORE
     incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {
         "create_if_missing",
         "partition_by",
@@ -167,6 +169,7 @@ class MergeRequest(RowsRequest):
     create_if_missing: bool = False
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    quarantine: str | None = None
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
@@ -193,6 +196,9 @@ class MergeRequest(RowsRequest):
                 "partition_by and properties need create_if_missing: they are for a table that the merge creates.",
                 "Set create_if_missing=True, or leave them out.",
             )
+
+    def _quarantine_faults(self) -> Iterator[Fault]:
+        yield from merge_quarantine_faults(self)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

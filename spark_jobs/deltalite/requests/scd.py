@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, repeated_name
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
-from deltalite.requests.rows import LOAD_BEFORE, RowsRequest
+from deltalite.requests.quarantine import rows_quarantine_faults
+from deltalite.requests.rows import RowsRequest
 from deltalite.requests.source import Source, query_faults, sources_of
 
 NEWEST_ROWS, HISTORY = 1, 2
@@ -30,11 +31,11 @@ class ScdRequest(RowsRequest):
 
     `sequence_by` (SQL) orders the rows of a key. A row for which `delete_when` (SQL) is true deletes its key.
     `valid_from`, `valid_to`, `current` and `events` name the columns that the table has in addition to those of the
-    source. See `DeltaScdOperator` for the meaning of each parameter.
+    source. Audits of level `quarantine` reject source rows, which go to the table `quarantine`. See `DeltaScdOperator`
+    for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "scd"
-    quarantine_remedy: ClassVar[str] = LOAD_BEFORE
     incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {"partition_by", "properties"}
 
     sources: Mapping[str, Source]
@@ -55,6 +56,7 @@ class ScdRequest(RowsRequest):
     merge_schema: bool = False
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    quarantine: str | None = None
 
     def __post_init__(self) -> None:
         convert_to_enum(self, "on_same_sequence", OnSameSequence)
@@ -88,6 +90,9 @@ class ScdRequest(RowsRequest):
         if self.track is not None and self.scd_type == NEWEST_ROWS:
             yield "track needs scd_type=2.", "Leave it out: type 1 has no history."
         yield from self._column_faults()
+
+    def _quarantine_faults(self) -> Iterator[Fault]:
+        yield from rows_quarantine_faults(self)
 
     def _column_faults(self) -> Iterator[Fault]:
         """Yield the faults of the lists of columns and of the added columns."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from deltalite import DeltaTable
 from deltalite.commands.merge import source
+from deltalite.commands.quarantine import Quarantine
+from deltalite.requests import Audit
+from deltalite.spark.audits import rejecting
 from tests.support.merging import merge_into
 from tests.support.tables import rows, values, write_rows
 
@@ -18,9 +24,9 @@ def remove_computed_rows(spark):
         rdd.unpersist(True)
 
 
-def lose_computed_rows(spark, monkeypatch, *, times):
-    """Make a merge lose its computed source rows for the first `times` times."""
-    compute_once, losses = source.compute_once, []
+def lose_computed_rows(spark, monkeypatch, *, times, module=source):
+    """Make a merge lose the source rows that `module` computes for the first `times` times."""
+    compute_once, losses = module.compute_once, []
 
     def compute_and_lose(source_rows):
         computed_rows = compute_once(source_rows)
@@ -29,7 +35,7 @@ def lose_computed_rows(spark, monkeypatch, *, times):
             remove_computed_rows(spark)
         return computed_rows
 
-    monkeypatch.setattr(source, "compute_once", compute_and_lose)
+    monkeypatch.setattr(module, "compute_once", compute_and_lose)
     return losses
 
 
@@ -42,3 +48,38 @@ def test_a_merge_computes_lost_source_rows_again_and_has_every_row_once(spark, t
     assert (result.version, len(losses)) == (1, 2)
     assert rows(tmp_path / "t") == [(1, "old"), (2, "new"), (3, "new")]
     assert caplog.text.count("Replanning after the loss of an executor") == 2
+
+
+def lose_rejected_rows(spark, monkeypatch):
+    """Make a merge lose its computed source rows right before its first commit to the quarantine."""
+    commit, losses = Quarantine.commit, []
+
+    def lose_and_commit(quarantine, *arguments, **options):
+        if not losses:
+            losses.append(quarantine)
+            remove_computed_rows(spark)
+        commit(quarantine, *arguments, **options)
+
+    monkeypatch.setattr(Quarantine, "commit", lose_and_commit)
+    return losses
+
+
+@pytest.mark.sample("after the computation", "before the first commit")
+@pytest.mark.parametrize("moment", ["after the computation", "before the first commit", "in the first run"])
+def test_lost_rows_are_computed_again_for_the_table_and_for_its_quarantine(spark, tmp_path, monkeypatch, moment):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    if moment != "in the first run":
+        write_rows(spark, table, values("id, note", "0L, 'old'"))
+    if moment == "after the computation":
+        losses = lose_computed_rows(spark, monkeypatch, times=1, module=rejecting)
+    else:
+        losses = lose_rejected_rows(spark, monkeypatch)
+    query = "SELECT id, IF(rand() < 0.5, 'bad', 'new') AS note FROM range(40)"
+    merge_into(
+        spark, table, query, "target.id = source.id", **UPSERT, run="r", create_if_missing=True,
+        audits=(Audit(name="notes", rows="note = 'bad'", level="quarantine", max_share=1),), quarantine=str(quarantine),
+    )  # fmt: skip
+    assert len(losses) == 1
+    merged = [row_id for row_id, note in rows(table) if note == "new"]
+    rejected = [json.loads(record)["id"] for record in DeltaTable(str(quarantine)).to_arrow()["record"].to_pylist()]
+    assert sorted([*merged, *rejected]) == list(range(40))

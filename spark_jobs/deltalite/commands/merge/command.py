@@ -2,7 +2,7 @@
 
 The steps:
 
-1. Compute the source once, so that every step sees the same rows.
+1. Compute the source once, so that every step sees the same rows. Leave out the rows that audits reject.
 2. Skip files by the conditions of ON on the table, and by the keys of the source.
 3. Match the rows of the remaining files, reading only the columns that ON and the conditions name.
 4. Read the files with changed rows again, with all columns. A target row finds its match by file and row position, so
@@ -35,8 +35,10 @@ from deltalite.commands.merge.candidates import find_candidates
 from deltalite.commands.merge.first_rows import merge_first_rows
 from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.merge.source import ComputedSource, MergeSource
+from deltalite.commands.quarantine import open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
+from deltalite.commands.write import write
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
@@ -44,6 +46,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
+from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
@@ -68,18 +71,21 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
     Raises:
         InvalidRequestError: ON, a condition or a value is wrong, or a column does not exist.
         SourceError: the source cannot be read or computed.
+        AuditFailedError: an audit of level `quarantine` rejects more source rows than its limit allows.
         MultipleMatchesError: several source rows match one target row, and the clauses do not say which applies.
         SchemaMismatchError: a value has a type that the column cannot take, or the source lacks a column.
         ConstraintViolationError: a new row breaks a rule of the table.
         DeltaLiteError: as `change_rows`.
     """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    quarantine = open_quarantine(spark, request, store, write)
     if request.create_if_missing:
-        refuse_version(request.table)
-        first_result = merge_first_rows(spark, request)
+        first_result = merge_first_rows(spark, request, quarantine)
         if first_result is not None:
             return first_result
-    source = MergeSource(spark, request)
-    return change_rows(spark, request, partial(_plan_change, spark, request, source), partial(_operation, request))
+    plan = partial(_plan_change, spark, request, MergeSource(spark, request, quarantine))
+    return change_rows(spark, request, plan, partial(_operation, request), quarantine=quarantine)
 
 
 @contextmanager
@@ -94,7 +100,7 @@ def _plan_change(
         )
         request = replace(request, when_not_matched_by_source=())
     with source.computed(base, loads) as computed, plan_merge(spark, request, base, computed).change() as change:
-        yield change
+        yield replace(change, rejected=computed.rejected)
 
 
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: ComputedSource) -> MergePlan:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.commands.merge.report import first_merge_operation
+from deltalite.commands.merge.source import prepare_rows
+from deltalite.commands.quarantine import Quarantine
 from deltalite.commands.write import ConvertedRows, write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
 from deltalite.log.segment import find_segment
@@ -37,8 +39,12 @@ if TYPE_CHECKING:
 _SOURCE_VIEW = "__deltalite_source_rows"
 
 
-def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationResult | None:
+def merge_first_rows(
+    spark: SparkSession, request: MergeRequest, quarantine: Quarantine | None
+) -> OperationResult | None:
     """Create the table from the rows that the merge inserts, and return the result. Return None if the table exists.
+
+    `quarantine` gets the source rows that audits reject.
 
     Raises:
         InvalidRequestError: a clause is wrong, or its columns cannot form a table.
@@ -48,7 +54,7 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
         return None
     describe, convert = partial(first_merge_operation, request), partial(_checked_first_rows, spark, request)
     try:
-        return write(spark, _write_request(request), describe=describe, convert=convert)
+        return write(spark, _write_request(request), describe=describe, convert=convert, quarantine=quarantine)
     except TableExistsError:
         return None
 
@@ -62,28 +68,31 @@ def is_table_missing(spark: SparkSession, request: CommitRequest) -> bool:
     return False
 
 
-def _checked_first_rows(spark: SparkSession, request: MergeRequest, source: DataFrame) -> ConvertedRows:
-    """Return the rows that the merge inserts into the new table. Computes no row.
+def _checked_first_rows(spark: SparkSession, request: MergeRequest, query_rows: DataFrame) -> ConvertedRows:
+    """Return the rows that the merge inserts into the new table. Compute rows only if audits can reject them.
 
     A merge that would fail on the new table is refused, so that the first run fails and not only the second.
     """
+    prepared = prepare_rows(spark, request, query_rows)
+    source = prepared.frame
     rows = first_rows(request, source)
     new_schema, empty_source = new_table_schema(from_spark(rows.schema)), no_rows_of(spark, source.schema)
     schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
     rules = ColumnRules(generated={}, defaults={})
     merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
     join_condition(spark, request.on, new_schema, empty_source)
-    return ConvertedRows(frame=rows)
+    return ConvertedRows(frame=rows, rejected=prepared.rejected)
 
 
 def _write_request(request: MergeRequest) -> WriteRequest:
+    """Return the write that creates the table. It has no `deduplicate`, because `prepare_rows` applies the rule."""
     return WriteRequest(
         **fields_with_sources(request),
-        deduplicate=request.deduplicate,
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
         properties=request.properties,
         audits=request.audits,
+        quarantine=request.quarantine,
     )
 
 

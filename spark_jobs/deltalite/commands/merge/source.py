@@ -1,4 +1,8 @@
-"""The source of a merge: the rows of the query, computed once so that every step sees the same rows."""
+"""The source of a merge: the rows of the query, computed once so that every step sees the same rows.
+
+Audits of level `quarantine` reject rows before `deduplicate` chooses one row of each key. So a bad row never defeats a
+good one. The good rows and the rejected rows are two parts of the same computed rows.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from deltalite.commands.common.rejected_rows import RejectedRows
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.flows.loads import Loads
-from deltalite.requests import Deduplicate, Source
+from deltalite.commands.quarantine import Quarantine
+from deltalite.requests import Audit, Deduplicate, Source
+from deltalite.requests.quarantine import rejecting_audits
 from deltalite.results import FlowRange
 from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.rejecting import separate_rows
 from deltalite.spark.columns.types import from_spark
+from deltalite.spark.reader.deduplicating import deduplicate_rows
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, is_loss_of_rows
@@ -44,29 +53,73 @@ class QueryRequest(Protocol):
     def deduplicate(self) -> Deduplicate | None:
         """The rule that keeps one row for each key."""
 
+    @property
+    def audits(self) -> tuple[Audit, ...]:
+        """The audits, some of which may reject rows of the query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRows:
+    """The rows of a query that take part in the merge, and the rows that audits reject.
+
+    - `is_computed`: whether `frame` reads computed rows only, and without a shuffle.
+    - `rejected`: None without an audit of level `quarantine`.
+    """
+
+    frame: DataFrame
+    is_computed: bool
+    rejected: RejectedRows | None
+
+    def compute(self) -> DataFrame:
+        """Return the rows of `frame`, computed once."""
+        return self.frame if self.is_computed else compute_once(self.frame)
+
+
+def prepare_rows(spark: SparkSession, request: QueryRequest, rows: DataFrame) -> PreparedRows:
+    """Return the rows of the query that take part in the merge: no rejected row, and one row of each key.
+
+    Compute the rows only if audits can reject rows.
+
+    Raises:
+        AuditFailedError: an audit rejects more rows than its limit allows.
+        InvalidRequestError: the condition of an audit is wrong or fails for a row, or `deduplicate` is wrong.
+        SourceError: a row cannot be computed.
+    """
+    audits = rejecting_audits(request.audits)
+    if not audits:
+        return PreparedRows(frame=deduplicate_rows(rows, request.deduplicate), is_computed=False, rejected=None)
+    separated = separate_rows(rows, audits)
+    rejected = RejectedRows.of_source(request.table, audits, separated)
+    rejected.check_limits(spark)
+    good = deduplicate_rows(separated.good, request.deduplicate)
+    return PreparedRows(frame=good, is_computed=request.deduplicate is None, rejected=rejected)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedSource:
     """The rows of the source, computed once, and the versions of the Delta tables that it reads, by source name.
 
-    `ranges` has the versions that were loaded from incremental sources.
+    - `ranges`: the versions that were loaded from incremental sources.
+    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `rows` lacks them.
     """
 
     rows: DataFrame
     versions: Mapping[str, int]
     ranges: Mapping[str, FlowRange]
+    rejected: RejectedRows | None
 
 
 class MergeSource:
     """Computes the source, and keeps the rows for the next attempt if it reads the same rows.
 
     A self read, and an incremental source with another offset, has other rows in the next attempt. Rows that an
-    executor lost are computed again.
+    executor lost are computed again. The quarantine then gets the rejected rows of the new computation.
     """
 
-    def __init__(self, spark: SparkSession, request: QueryRequest) -> None:
+    def __init__(self, spark: SparkSession, request: QueryRequest, quarantine: Quarantine | None) -> None:
         self._spark = spark
         self._request = request
+        self._quarantine = quarantine
         self._computed: ComputedSource | None = None
 
     @contextmanager
@@ -85,17 +138,19 @@ class MergeSource:
     def _compute(self, base: Snapshot, loads: Loads) -> ComputedSource:
         request, computed = self._request, self._computed
         if computed is None or computed.ranges != loads.ranges or self_reads(request.sources, request.table):
+            if self._quarantine is not None:
+                self._quarantine.begin()
             sources = pinned_sources(request.sources, request.table, base.version)
             with query_rows(
-                self._spark,
-                sources,
-                request.query,
-                request.query_params,
-                deduplicate=request.deduplicate,
-                loads=loads.source_loads,
+                self._spark, sources, request.query, request.query_params, loads=loads.source_loads
             ) as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
-                rows = compute_once(query.frame)
-            computed = ComputedSource(rows=rows, versions=query.source_versions, ranges=loads.ranges)
+                rows = prepare_rows(self._spark, request, query.frame)
+                computed = ComputedSource(
+                    rows=rows.compute(),
+                    versions=query.source_versions,
+                    ranges=loads.ranges,
+                    rejected=rows.rejected,
+                )
         self._computed = computed
         return computed

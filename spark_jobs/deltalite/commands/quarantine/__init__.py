@@ -1,10 +1,10 @@
 """The quarantine table: the records and rows that a run leaves out of its target, each with a reason.
 
-`write` and `copy` use `Quarantine`. Begin with `table.py` (the commit that replaces the rows of a run), then
-`quarantine.py` (what a command does with it) and `layout.py`.
+Writes, copies, merges and history tables use `Quarantine`. Begin with `table.py` (the commit that replaces the rows of
+a run), then `quarantine.py` (what a command does with it) and `layout.py`.
 """
 
-from deltalite.commands.quarantine.quarantine import Quarantine, check_separate
+from deltalite.commands.quarantine.quarantine import Quarantine, check_separate, open_quarantine
 from deltalite.commands.quarantine.table import TableWriter
 
-__all__ = ["Quarantine", "TableWriter", "check_separate"]
+__all__ = ["Quarantine", "TableWriter", "check_separate", "open_quarantine"]

@@ -9,16 +9,21 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.quarantine.table import QuarantineTable, TableWriter
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import DeltaLiteError, InvalidRequestError
 from deltalite.protocol.actions import SetTransaction
-from deltalite.requests import CommitRequest
+from deltalite.requests import CommitRequest, MergeRequest, ScdRequest, WriteRequest
+from deltalite.requests.source_paths import split_address
 from deltalite.results import QuarantineResult
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
+from deltalite.storage.versioned_path import parse_versioned_path
+from deltalite.txn.proposal import Operation
 from deltalite.txn.quarantine import QUARANTINED_ROWS, quarantine_parameters
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from deltalite.snapshot import Snapshot
     from deltalite.storage.log_store import LogStore
 
+RequestWithQuarantine = WriteRequest | MergeRequest | ScdRequest
 _log = logging.getLogger(__name__)
 
 
@@ -47,15 +53,13 @@ class Quarantine:
         """The result of `commit`; without rows before it."""
         return self._result or QuarantineResult(table=self._table.address, version=None, rows=0)
 
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """The operation parameters of the commit to the target."""
-        return quarantine_parameters(self.result)
-
-    @property
-    def metrics(self) -> Mapping[str, int]:
-        """The operation metrics of the commit to the target."""
-        return {QUARANTINED_ROWS: self.result.rows}
+    def described(self, operation: Operation) -> Operation:
+        """Return the operation of the commit to the target, with the parameters and metrics of the quarantine."""
+        return replace(
+            operation,
+            parameters={**operation.parameters, **quarantine_parameters(self.result)},
+            metrics={**operation.metrics, QUARANTINED_ROWS: self.result.rows},
+        )
 
     def begin(self) -> None:
         """Check the quarantine table, for an attempt that computes its rows.
@@ -106,6 +110,30 @@ class Quarantine:
         """Return the transaction that the commit to the target sets, or that of a random app id without a run."""
         txn = transaction(self._request.identity, base, now_ms=now_ms())
         return txn or SetTransaction(app_id=self._random_app_id, version=0, last_updated_ms=now_ms())
+
+
+def open_quarantine(
+    spark: SparkSession, request: RequestWithQuarantine, target: LogStore, write: TableWriter
+) -> Quarantine | None:
+    """Return the quarantine of a request, or None if it has none. `target` is the store of its table.
+
+    Raises:
+        InvalidRequestError: as `check_separate`.
+    """
+    if request.quarantine is None:
+        return None
+    check_separate(request.quarantine, _addresses_by_role(request))
+    return Quarantine(spark, request, request.quarantine, target, write)
+
+
+def _addresses_by_role(request: RequestWithQuarantine) -> dict[str, str]:
+    """Return the canonical addresses of the table and of the sources. The quarantine must not be one of them."""
+    addresses = {"table": canonical_address(parse_location(request.table))}
+    for name, source in request.sources.items():
+        with suppress(DeltaLiteError):  # the reader reports it
+            folder, _ = split_address(parse_versioned_path(source.path or "").path)
+            addresses[f"source '{name}'"] = canonical_address(parse_location(folder))
+    return addresses
 
 
 def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None:

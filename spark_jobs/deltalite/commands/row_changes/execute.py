@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.auditing import Auditor, staged_rows
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.flows.loads import Loads, plan_loads
+from deltalite.commands.quarantine import Quarantine
 from deltalite.commands.row_changes.files import write_change
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.protocol.column_mapping import TableSchema
@@ -46,10 +48,18 @@ Describer = Callable[[RowChange, WrittenChange | None], Operation]
 """Builds the operation for the table's history, without times. The second argument is None if no row changes."""
 
 
-def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
+def change_rows(
+    spark: SparkSession,
+    request: RowsRequest,
+    plan: Planner,
+    describe: Describer,
+    *,
+    quarantine: Quarantine | None = None,
+) -> OperationResult:
     """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
 
-    The result is `skipped` too if the incremental sources have nothing new.
+    The result is `skipped` too if the incremental sources have nothing new. `quarantine` gets the rows that the plan
+    rejects. It must have begun when the plan computes them.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -67,16 +77,25 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
         approval=request.approval,
         request_parts=request_parts(request.table, request.identity, request.audits),
     )
-    return replan_on_conflict(
-        lambda: _attempt(spark, request, store, plan, auditor, describe),
+    result = replan_on_conflict(
+        lambda: _attempt(spark, request, store, plan, auditor, describe, quarantine),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
     )
+    if quarantine is not None and result.skip_reason is not None:
+        quarantine.withdraw(existing_table(spark, store))
+    return result
 
 
 def _attempt(
-    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, auditor: Auditor, describe: Describer
+    spark: SparkSession,
+    request: RowsRequest,
+    store: LogStore,
+    plan: Planner,
+    auditor: Auditor,
+    describe: Describer,
+    quarantine: Quarantine | None,
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = Snapshot.load(store)
@@ -102,10 +121,13 @@ def _attempt(
             written = write_change(spark, base, change, stack, keeps_new_rows=auditor.needs_new_rows)
         operation = describe(change, written)
         if request.identity is None and _is_empty(change, written) and not loads.ranges:
+            if quarantine is not None:  # an attempt that lost a race may have stored rows
+                quarantine.commit(None, base)
             version = base.version
-            return operation_result(
+            result = operation_result(
                 request, store, operation.name, version=version, read_version=version, committed=False
             )
+            return result if quarantine is None else replace(result, quarantine=quarantine.result)
         times = {
             "executionTimeMs": _milliseconds(time.monotonic() - start_s),
             "scanTimeMs": _milliseconds(planned_s - start_s),
@@ -121,7 +143,13 @@ def _attempt(
         stagings = () if written is None else [file for file in written.files if isinstance(file, StagedWrite)]
         table = change.target.table if written is None else written.target.table
         new_rows = _new_rows(spark, store, table, written)
-        proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings)
+        measured = None if change.rejected is None else change.rejected.results()
+        proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings, measured=measured)
+        if quarantine is not None:
+            rejected_rows = None if change.rejected is None else change.rejected.frame(spark)
+            # Without an incremental source, a cleared run reads the rows again that it has rejected before.
+            quarantine.commit(rejected_rows, base, replaces_committed=not loads.ranges)
+            proposal = replace(proposal, operation=quarantine.described(proposal.operation))
         proposal = replace(proposal, offsets=loads.record())
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
 
@@ -135,9 +163,10 @@ def _new_rows(spark: SparkSession, store: LogStore, table: TableSchema, written:
 
 
 def _is_empty(change: RowChange, written: WrittenChange | None) -> bool:
-    """Whether a commit would have neither files nor metadata."""
+    """Whether a commit would have neither files nor metadata, and the quarantine no row."""
     has_files = written is not None and bool(written.adds or written.removes)
-    return not has_files and change.target.changed_metadata is None
+    has_rejected_rows = change.rejected is not None and change.rejected.row_count > 0
+    return not has_files and not has_rejected_rows and change.target.changed_metadata is None
 
 
 def _proposal(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from deltalite.commands.common.committing import PendingFiles
+    from deltalite.commands.common.rejected_rows import RejectedRows
     from deltalite.commands.common.written_files import PublishedFiles
     from deltalite.commands.row_changes.deletion_vectors import NewVectors
     from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
@@ -53,6 +54,7 @@ class RowChange:
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
     - `counts`: metrics under Spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
+    - `rejected`: the source rows that audits of level `quarantine` reject, None without such audits.
     """
 
     target: WriteTarget
@@ -66,6 +68,7 @@ class RowChange:
     row_level: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
+    rejected: RejectedRows | None = None
 
     @property
     def changes_rows(self) -> bool:

@@ -2,7 +2,7 @@
 
 The steps of an attempt:
 
-1. Compute the source once, as a merge does.
+1. Compute the source once, and leave out the rows that audits reject, as a merge does.
 2. Read all rows of the source's keys from the snapshot, and compute these keys' rows anew (`spark.scd`).
 3. Merge the differences into the table on the same snapshot, with the merge command.
 
@@ -26,7 +26,8 @@ from deltalite.commands.merge.candidates import Candidates, find_candidates
 from deltalite.commands.merge.command import plan_merge
 from deltalite.commands.merge.first_rows import is_table_missing
 from deltalite.commands.merge.report import first_merge_operation, merge_operation
-from deltalite.commands.merge.source import MergeSource
+from deltalite.commands.merge.source import MergeSource, prepare_rows
+from deltalite.commands.quarantine import Quarantine, open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.scd.requests import (
@@ -46,9 +47,9 @@ from deltalite.requests import ScdRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
+from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.join_condition import join_condition
 from deltalite.spark.row_changes.joining import measure_size
-from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.scd.changes import ScdChanges
 from deltalite.spark.scd.compute import compute_scd, empty_table
@@ -70,38 +71,45 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
     Raises:
         InvalidRequestError: a column does not exist, an expression is wrong, or the table is not a history table.
         SourceError: the source cannot be read or computed.
+        AuditFailedError: an audit of level `quarantine` rejects more source rows than its limit allows.
         AmbiguousRowsError: rows of one key and sequence differ.
         ConstraintViolationError: a source row has no key or no sequence, or a new row breaks a rule of the table.
         SchemaMismatchError: the columns of the source do not fit the table.
         DeltaLiteError: as `change_rows`.
     """
     refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    quarantine = open_quarantine(spark, request, store, write)
     if is_table_missing(spark, request):
-        first_result = _write_first_rows(spark, request)
+        first_result = _write_first_rows(spark, request, quarantine)
         if first_result is not None:
             return first_result
-    plan = partial(_plan_change, spark, request, MergeSource(spark, request))
-    return change_rows(spark, with_order_policy(request), plan, partial(_operation, request))
+    plan = partial(_plan_change, spark, request, MergeSource(spark, request, quarantine))
+    describe = partial(_operation, request)
+    return change_rows(spark, with_order_policy(request), plan, describe, quarantine=quarantine)
 
 
-def _write_first_rows(spark: SparkSession, request: ScdRequest) -> OperationResult | None:
+def _write_first_rows(
+    spark: SparkSession, request: ScdRequest, quarantine: Quarantine | None
+) -> OperationResult | None:
     """Create the table with the rows that the source alone gives. Return None if the table exists by now."""
     counts: dict[str, int] = {}
 
     def convert(query_rows: DataFrame) -> ConvertedRows:
         layout = layout_of(request, query_rows, base=None, rules=_NO_RULES)
-        source = compute_once(query_rows)
+        prepared = prepare_rows(spark, request, query_rows)
+        source = prepared.compute()
         _check_has_keys(request, source, layout)
         table, size = empty_table(spark, layout), measure_size(source)
         changes = compute_scd(request, layout, source=source, source_size=size, table=table)
         counts.update({_SOURCE_ROWS: size.count, **changes.counts})
-        return ConvertedRows(frame=changes.rows)
+        return ConvertedRows(frame=changes.rows, rejected=prepared.rejected)
 
     def describe(rows: UncommittedRows) -> Operation:
         return _described(request, first_merge_operation(merge_request_of(request), rows), counts)
 
     try:
-        return write(spark, first_write_request(request), describe=describe, convert=convert)
+        return write(spark, first_write_request(request), describe=describe, convert=convert, quarantine=quarantine)
     except TableExistsError:
         return None
 
@@ -124,7 +132,7 @@ def _plan_change(
         with plan_merge(spark, merge_request_of(request), base, merge_source).change() as change:
             reads = _reads(change.reads, candidates, base)
             counts = {**change.counts, **changes.counts, _SOURCE_ROWS: candidates.source_size.count}
-            yield replace(change, reads=reads, counts=counts)
+            yield replace(change, reads=reads, counts=counts, rejected=computed.rejected)
 
 
 def _compute_changes(

@@ -75,14 +75,14 @@ def merge_request_of(request: ScdRequest) -> MergeRequest:
 
 
 def first_write_request(request: ScdRequest) -> WriteRequest:
-    """Return the write that creates the table."""
+    """Return the write that creates the table. It has no `deduplicate`: the command applies the rule to good rows."""
     return WriteRequest(
         **fields_with_sources(request),
-        deduplicate=request.deduplicate,
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
         properties={**request.properties, _PROPERTY: _history_text(request)},
         audits=request.audits,
+        quarantine=request.quarantine,
     )
 
 

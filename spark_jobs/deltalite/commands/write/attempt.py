@@ -362,12 +362,12 @@ class WriteAttempt:
 
         It also gets those of the quarantine, which are complete after its commit.
         """
-        sources = (self._loads,) if self._quarantine is None else (self._loads, self._quarantine)
-        parameters, metrics = dict(operation.parameters), dict(operation.metrics)
-        for source in sources:
-            parameters |= source.parameters
-            metrics |= source.metrics
-        return replace(operation, parameters=parameters, metrics=metrics)
+        operation = replace(
+            operation,
+            parameters={**operation.parameters, **self._loads.parameters},
+            metrics={**operation.metrics, **self._loads.metrics},
+        )
+        return operation if self._quarantine is None else self._quarantine.described(operation)
 
     def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:
         metrics = write_metrics(

@@ -15,7 +15,6 @@ the commit is checked against every commit that is newer than this snapshot.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,19 +25,17 @@ from deltalite.commands.common.kept_rows import KeptRows
 from deltalite.commands.common.load_plan import LoadPlan, Planner
 from deltalite.commands.common.replanning import replan_on_conflict
 from deltalite.commands.flows.loads import plan_loads
-from deltalite.commands.quarantine import Quarantine, check_separate
+from deltalite.commands.quarantine import Quarantine, open_quarantine
 from deltalite.commands.write.attempt import Describer, RowConverter, SharedParts, WriteAttempt, rebase_of
 from deltalite.commands.write.report import write_operation
-from deltalite.errors import DeltaLiteError, TableExistsError
+from deltalite.errors import TableExistsError
 from deltalite.requests import WriteMode, WriteRequest
 from deltalite.requests.approvals import request_parts
-from deltalite.requests.source_paths import split_address
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.write.checking import CheckedRows
-from deltalite.storage.locations import canonical_address, parse_location
-from deltalite.storage.versioned_path import parse_versioned_path, refuse_version
+from deltalite.storage.versioned_path import refuse_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,9 +70,7 @@ def write(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    if quarantine is None and request.quarantine is not None:
-        check_separate(request.quarantine, _addresses_by_role(request))
-        quarantine = Quarantine(spark, request, request.quarantine, store, write)
+    quarantine = quarantine or open_quarantine(spark, request, store, write)
     with KeptRows() as kept_rows:
         shared = SharedParts(
             spark=spark,
@@ -160,13 +155,3 @@ def check_rows(
             quarantine=quarantine,
         )
         return WriteAttempt(shared, base, loads).count_valid_rows(row_count)
-
-
-def _addresses_by_role(request: WriteRequest) -> dict[str, str]:
-    """Return the canonical addresses of the table and of the sources. The quarantine must not be one of them."""
-    addresses = {"table": canonical_address(parse_location(request.table))}
-    for name, source in request.sources.items():
-        with suppress(DeltaLiteError):  # the reader reports it
-            folder, _ = split_address(parse_versioned_path(source.path or "").path)
-            addresses[f"source '{name}'"] = canonical_address(parse_location(folder))
-    return addresses

@@ -1,0 +1,290 @@
+"""Source rows that audits of level `quarantine` reject go to the quarantine table, and take no part in the merge."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.errors import AuditFailedError, InvalidRequestError, SourceError
+from deltalite.requests import Audit, Deduplicate, OnRerun, RunIdentity, Source, TableRequest
+from tests.support.merging import merge_into
+from tests.support.racing import run_before_commits
+from tests.support.scd import apply_rows
+from tests.support.tables import actions_of, folder_content, rows, values, write_rows
+
+pytestmark = pytest.mark.spark
+
+ON = "target.id = source.id"
+UPSERT = {
+    "matched": [{"delete": True, "condition": "source.note = 'gone'"}, {"update": {"note": "source.note"}}],
+    "inserts": [{"insert": {"id": "source.id", "note": "source.note"}}],
+}
+NO_ID = {"name": "ids", "rows": "id IS NULL"}
+NEGATIVE = {"name": "amounts", "rows": "source.amount < 0", "max_share": 1}
+
+
+def options(quarantine, *audits):
+    """The options of a request with these audits, by default of level `quarantine`."""
+    return {
+        "audits": tuple(Audit(**{"level": "quarantine", **audit}) for audit in audits), "quarantine": str(quarantine),
+    }  # fmt: skip
+
+
+def quarantined(quarantine, run=None):
+    """The quarantined rows as dictionaries, with the decoded record, in the order of the records."""
+    table_rows = sorted(DeltaTable(str(quarantine)).to_arrow().to_pylist(), key=lambda row: row["record"])
+    decoded = [{**row, "record": json.loads(row["record"])} for row in table_rows]
+    return [row for row in decoded if run is None or row["run"] == run]
+
+
+def cleared(generation):
+    """The identity of the run `r`, which was cleared so many times."""
+    return RunIdentity(app_id="r", txn_version=generation, on_rerun=OnRerun.WRITE)
+
+
+@pytest.mark.smoke
+def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
+    """The first run creates the table, and the second run changes it. The columns of the audits are not in it."""
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    newest = Deduplicate(keys=("id",), order_by="at")
+    audits = options(quarantine, NO_ID, NEGATIVE, {"name": "notes", "rows": "note = 'bad'", "level": "fail"})
+
+    def run(name, *source_rows):
+        query = values("id, note, amount, at", *source_rows)
+        return merge_into(
+            spark, table, query, ON, **UPSERT, run=name, deduplicate=newest, create_if_missing=True, **audits
+        )
+
+    first = run("a", "1, 'one', 5, 1", "2, 'two', 5, 1", "3, 'old', 5, 1", "3, 'bad', -1, 2", "NULL, 'bad', -1, 1")
+    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "a bad newest row does not defeat an older good one"
+    shown = quarantined(quarantine)
+    assert [(row["audit"], row["record"]) for row in shown] == [
+        ("amounts", {"id": 3, "note": "bad", "amount": -1, "at": 2}),
+        ("ids", {"id": None, "note": "bad", "amount": -1, "at": 1}),
+    ]
+    assert shown[1]["reason"] == (
+        "The audit 'ids' rejects rows for which (id IS NULL) is true, and the audit 'amounts' rejects rows for which "
+        "(source.amount < 0) is true."
+    )
+    assert (first.operation, first.quarantine.rows, first.quarantine.version) == ("MERGE", 2, 0)
+    assert [(a.name, a.measured, a.rows) for a in first.audits] == [
+        ("ids", 1, 5),
+        ("amounts", 2, 5),
+        ("notes", 0, 3),
+    ]
+
+    # A bad row of a matched key, of a new key, and one that would match a second time.
+    second = run(
+        "b", "1, 'bad', -1, 9", "2, 'new', 1, 1", "2, 'gone', -1, 2", "3, 'gone', 1, 1", "4, 'bad', -1, 1",
+        "5, 'five', 1, 1", "NULL, 'bad', -1, 1",
+    )  # fmt: skip
+    assert rows(table) == [(1, "one"), (2, "new"), (5, "five")]
+    assert [row["record"]["id"] for row in quarantined(quarantine, "b")] == [1, 2, 4, None]
+    assert {(row["target"], row["txn_version"]) for row in quarantined(quarantine)} == {(str(table), 0)}
+    assert (second.quarantine.rows, second.quarantine.version, second.metrics["numQuarantinedRows"]) == (4, 1, 4)
+    assert (second.metrics["numSourceRows"], second.metrics["numTargetRowsInserted"]) == (3, 1)
+    assert [(a.name, a.measured, a.rows) for a in second.audits][:2] == [("ids", 1, 7), ("amounts", 4, 7)]
+    parameters = DeltaTable(str(table)).history(limit=1)[0]["operationParameters"]
+    assert (parameters["quarantine"], parameters["quarantineVersion"]) == (str(quarantine), "1")
+    assert {audit["name"] for audit in json.loads(parameters["audits"])} == {"ids", "amounts", "notes"}
+
+    retry = run("b", "9, 'nine', -1, 9")
+    assert (retry.skipped, retry.quarantine, retry.audits) == (True, second.quarantine, second.audits)
+    only_bad = run("c", "6, 'bad', -1, 1")
+    assert (only_bad.committed, only_bad.quarantine.rows, only_bad.metrics["numSourceRows"]) == (True, 1, 0)
+    clean = run("d", "6, 'six', 1, 1")
+    assert (clean.quarantine.version, clean.quarantine.rows) == (None, 0)
+    versions = (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version)
+    without_run = run(None, "6, 'six', -1, 1")
+    assert (without_run.committed, without_run.quarantine.rows) == (True, 1), "the quarantine has a row of this commit"
+    nothing = merge_into(
+        spark, table, values("id", "6"), ON, matched=[{"delete": True, "condition": "false"}],
+        **options(quarantine, NO_ID),
+    )  # fmt: skip
+    assert (nothing.committed, nothing.quarantine.rows) == (False, 0)
+    assert (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version) == (versions[0] + 1, versions[1] + 1)
+
+
+@pytest.mark.sample("merge", "type 2")
+@pytest.mark.parametrize("operation", ["new table", "merge", "type 1", "type 2"])
+def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operation):
+    """Also if two computations of the source return different rows, and for each step that reads the source."""
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
+    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"})
+    if operation in ("new table", "merge"):
+        if operation == "merge":
+            define_table(spark, TableRequest(table=str(table), schema="id BIGINT, draw INT"))
+        result = merge_into(
+            spark, table, query, ON, matched=[{"update": "*"}], inserts=[{"insert": "*"}], run="r",
+            create_if_missing=True, deduplicate=Deduplicate(keys=("id",), order_by="draw"), **halves,
+        )  # fmt: skip
+    else:
+        scd_options = {"sequence_by": "1", "scd_type": 2 if operation == "type 2" else 1, "run": "r", **halves}
+        apply_rows(spark, table, "SELECT -1L AS id, 99 AS draw", sequence_by="1", scd_type=scd_options["scd_type"])
+        result = apply_rows(spark, table, query, **scd_options)
+    written = [row[:2] for row in rows(table) if row[0] >= 0]
+    records = [tuple(row["record"].values()) for row in quarantined(quarantine)]
+    assert sorted(row_id for row_id, _ in [*written, *records]) == list(range(500))
+    assert all(draw >= 30 and draw % 5 for _, draw in written)
+    assert all(draw < 30 or draw % 5 == 0 for _, draw in records)
+    assert [audit.measured for audit in result.audits] == [
+        sum(draw < 30 for _, draw in records), sum(draw % 5 == 0 for _, draw in records),
+    ]  # fmt: skip
+
+
+def test_a_history_gets_no_rejected_row(spark, tmp_path):
+    """A row without a key or a sequence, and one that contradicts another, are errors unless an audit rejects them."""
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    audits = options(quarantine, {"name": "keys", "rows": "id IS NULL OR seq IS NULL", "max_share": 1}, NEGATIVE)
+    history = {"sequence_by": "seq", "exclude": ("amount",), **audits}
+    first = apply_rows(
+        spark, table, values("id, name, seq, amount", "1, 'a', 1, 1", "1, 'b', 1, -1", "NULL, 'a', 1, 1"), run="a",
+        **history,
+    )  # fmt: skip
+    assert [row[:2] for row in rows(table)] == [(1, "a")]
+    assert (first.quarantine.rows, first.metrics["numSourceRows"]) == (2, 1)
+    second = apply_rows(
+        spark, table, values("id, name, seq, amount", "1, 'c', 2, -1", "2, 'd', 2, 1", "2, 'e', NULL, 1"), run="b",
+        **history,
+    )  # fmt: skip
+    assert [row[:2] for row in rows(table)] == [(1, "a"), (2, "d")]
+    assert [(row["audit"], row["record"]["name"]) for row in quarantined(quarantine, "b")] == [
+        ("amounts", "c"), ("keys", "e"),
+    ]  # fmt: skip
+    assert (second.quarantine.rows, second.metrics["numQuarantinedRows"]) == (2, 2)
+    late = apply_rows(spark, table, values("id, name, seq, amount", "1, 'c', 2, 1"), run="c", **history)
+    assert [row[:2] for row in rows(table)] == [(1, "a"), (1, "c"), (2, "d")], "the corrected row comes later"
+    assert late.quarantine.version is None
+
+
+def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    write_rows(spark, table, values("id, note", "1, 'a'"))
+    before = folder_content(tmp_path)
+    query = values("id, note, amount", "1, 'b', -1", "2, 'x', -2", "3, 'c', 1")
+
+    def failure_of(error, *audits, **changed):
+        with pytest.raises(error) as failure:
+            merge_into(
+                spark, query=query, on=ON, **UPSERT, **{"table": table, **options(quarantine, *audits), **changed}
+            )
+        return str(failure.value)
+
+    default = {"name": "amounts", "rows": "amount < 0"}
+    text = failure_of(AuditFailedError, default)
+    assert "'amounts' (rows on new_rows): measured 2 of 3 rows, allowed max_share=0.5" in text
+    assert """Samples of 'amounts': {"amount": -1, "id": 1, "note": "b"}""" in text
+    text = failure_of(AuditFailedError, {**NEGATIVE, "max_rows": 1}, table=tmp_path / "new", create_if_missing=True)
+    assert """Samples of 'amounts': {"amount": -1, "id": 1, "note": "b"}""" in text
+    text = failure_of(InvalidRequestError, {"name": "a", "rows": "nowhere IS NULL"})
+    assert "rows of the audit 'a' is (nowhere IS NULL), which cannot be computed" in text
+    assert "it is int, not boolean" in failure_of(InvalidRequestError, {"name": "a", "rows": "amount"})
+    text = failure_of(InvalidRequestError, {"name": "good", "rows": "id < 0"}, {"name": "n", "rows": "INT(note) < 0"})
+    assert "the audit 'n' with the SQL (INT(note) < 0) fails for a row" in text
+    assert "lie in one another" in failure_of(InvalidRequestError, NEGATIVE, quarantine=str(table / "bad"))
+    failing = {"name": "notes", "rows": "note = 'c'", "level": "fail"}
+    assert "'notes'" in failure_of(AuditFailedError, {**default, "max_rows": 2}, failing)
+    assert "'notes'" not in failure_of(AuditFailedError, {**default, "max_rows": 1}, failing)
+    after = folder_content(tmp_path)
+    assert {name for name in after if "_delta_log" in name} == {name for name in before if "_delta_log" in name}
+
+
+def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_path, monkeypatch):
+    """Each rival commits between the commit to the quarantine and the commit to the target."""
+    table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
+    audits = options(quarantine, NEGATIVE)
+    columns = "id, note, amount"
+    write_rows(spark, table, values("id, note", "1, 'a'", "2, 'a'"))
+
+    # The same source: the next attempt keeps the rows, and the commit to the quarantine.
+    rival = lambda: write_rows(spark, table, values("id, note", "1, 'rival'"), mode="overwrite", replace_where="id = 1")
+    run_before_commits(monkeypatch, lambda: None, rival)
+    query = values(columns, "1, 'b', 1", "2, 'b', -1")
+    result = merge_into(spark, table, query, ON, **UPSERT, run="same", **audits)
+    assert (rows(table), result.quarantine.rows, result.quarantine.version) == ([(1, "b"), (2, "a")], 1, 0)
+    assert DeltaTable(str(quarantine)).version == 0
+
+    # A self read: the rival makes a bad row good, and a good row bad.
+    write_rows(spark, tmp_path / "self", values(columns, "1, 'a', -1", "2, 'a', 1"))
+    rival = lambda: write_rows(spark, tmp_path / "self", values(columns, "1, 'a', 1", "2, 'a', -1"), mode="overwrite")
+    run_before_commits(monkeypatch, lambda: None, rival)
+    sources = {"source": Source(format="delta", path=str(tmp_path / "self"))}
+    query = "SELECT id, 'b' AS note, amount FROM source"
+    merge_into(spark, tmp_path / "self", query, ON, **UPSERT, run="self", sources=sources, **audits)
+    assert rows(tmp_path / "self") == [(1, "b", 1), (2, "a", -1)]
+    assert [row["record"]["id"] for row in quarantined(quarantine, "self")] == [2]
+
+    # An incremental source: the rival loads its first version, and then all of it.
+    write_rows(spark, source, values(columns, "1, 'x', 1", "3, 'x', -1"))
+    load = {"sources": {"source": Source(format="delta", path=str(source), incremental=True)}, **UPSERT, **audits}
+
+    def load_first():
+        merge_into(spark, table, None, ON, run="rival", **load)
+        write_rows(spark, source, values(columns, "4, 'y', -1", "2, 'y', 1"))
+
+    run_before_commits(monkeypatch, lambda: None, load_first)
+    result = merge_into(spark, table, None, ON, run="flow", **load)
+    assert rows(table) == [(1, "x"), (2, "y")]
+    assert [row["record"]["id"] for row in quarantined(quarantine, "flow")] == [4]
+    assert result.quarantine.rows == 1
+    write_rows(spark, source, values(columns, "5, 'z', -1", "6, 'z', 1"))
+    run_before_commits(monkeypatch, lambda: None, lambda: merge_into(spark, table, None, ON, run="rival 2", **load))
+    assert merge_into(spark, table, None, ON, run="late", **load).skip_reason
+    assert quarantined(quarantine, "late") == [], "the run takes back what it has stored"
+    assert [row["record"]["id"] for row in quarantined(quarantine, "rival 2")] == [5]
+
+
+def test_a_first_merge_that_finds_a_new_table_merges_into_it(spark, tmp_path, monkeypatch):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    query = "SELECT id, 'b' AS note, IF(rand() < 0.5, -1, 1) AS amount FROM range(40)"
+    run_before_commits(monkeypatch, lambda: None, lambda: write_rows(spark, table, values("id, note", "0L, 'a'")))
+    merge_into(
+        spark, table, query, ON, **UPSERT, run="r", create_if_missing=True, **options(quarantine, NEGATIVE)
+    )  # fmt: skip
+    merged = [row_id for row_id, note in rows(table) if note == "b"]
+    assert sorted([*merged, *(row["record"]["id"] for row in quarantined(quarantine))]) == list(range(40))
+
+
+def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
+    """A merge that is cleared reads its source again, unless the source is incremental."""
+    table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
+    write_rows(spark, table, values("id, note", "1, 'a'"))
+    audits = options(quarantine, NEGATIVE)
+
+    def run(generation, *source_rows):
+        query = values("id, note, amount", *source_rows)
+        merge_into(spark, table, query, ON, **UPSERT, identity=cleared(generation), **audits)
+        return [(row["record"]["id"], row["txn_version"]) for row in quarantined(quarantine, "r")]
+
+    assert run(0, "2, 'b', -1", "3, 'b', -1") == [(2, 0), (3, 0)]
+    assert run(1, "2, 'b', -1", "3, 'b', 1") == [(2, 1)]
+    assert run(2, "2, 'b', 1", "3, 'b', 1") == []
+    load = {"sources": {"source": Source(format="delta", path=str(source), incremental=True)}, **UPSERT, **audits}
+    for generation in (3, 4):
+        write_rows(spark, source, values("id, note, amount", f"{generation}, 'c', -1"))
+        merge_into(spark, table, None, ON, identity=cleared(generation), **load)
+    assert [row["record"]["id"] for row in quarantined(quarantine, "r")] == [3, 4], "no run reads the first row again"
+
+
+def test_a_retry_replaces_the_rows_of_a_killed_merge(spark, tmp_path, monkeypatch):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+    write_rows(spark, table, values("id, note", "1, 'a'"))
+
+    def fail():
+        raise SourceError("killed", remedy="")
+
+    def run(*source_rows):
+        query = values("id, note, amount", *source_rows)
+        return merge_into(spark, table, query, ON, **UPSERT, run="r", **options(quarantine, NEGATIVE))
+
+    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    with pytest.raises(SourceError, match="killed"):
+        run("1, 'b', -1", "2, 'b', -1")
+    assert ([row["record"]["id"] for row in quarantined(quarantine)], rows(table)) == ([1, 2], [(1, "a")])
+    result = run("1, 'b', -1", "2, 'b', 1")
+    assert ([row["record"]["id"] for row in quarantined(quarantine)], rows(table)) == ([1], [(1, "a"), (2, "b")])
+    assert sum("commitInfo" in action for action in actions_of(quarantine, result.quarantine.version)) == 1
