@@ -111,9 +111,13 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
 @pytest.mark.sample("merge", "type 2")
 @pytest.mark.parametrize("operation", ["new table", "merge", "type 1", "type 2"])
 def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operation):
-    """Also if two computations of the source return different rows, and for each step that reads the source."""
+    """Also if two computations of the source return different rows, and for each step that reads the source.
+
+    Spark gives `rand()` a seed when it analyzes a query, so two computations of one plan return the same numbers.
+    """
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
-    query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
+    draw = "CAST(DOUBLE(java_method('java.lang.Math', 'random')) * 100 AS INT)"
+    query = f"SELECT id, {draw} AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
     halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"})
     if operation in ("new table", "merge"):
         if operation == "merge":
