@@ -28,6 +28,8 @@ _MAX_ANSWER_SECONDS = 60.0  # the limit for one complete answer
 _ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 # The NodeManager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
+# The log server sends this text with HTTP 200, without a header. Source: LogWebServiceUtils of Hadoop.
+_MISSING_LOG = "Can not find logs for container:"
 
 
 def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthBase | None = None) -> list[str]:
@@ -55,7 +57,7 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     errors = []
     for name in ("stdout", "stderr"):  # stdout has the result, so its error is raised
         try:
-            lines[name] = _lines(_get_with_retries(f"{files}/{name}?size=-{MAX_BYTES}", auth))
+            lines[name] = _lines(_get_file_with_retries(f"{files}/{name}?size=-{MAX_BYTES}", auth))
         except DriverLogError as error:
             errors.append(error)
     if len(errors) == len(lines):
@@ -71,14 +73,21 @@ def _logs_page(application_json: str) -> str:
     return str(page)
 
 
-def _get_with_retries(url: str, auth: AuthBase | None) -> str:
-    """Return the text of an answer. If a request fails, pause and send it again, up to three times in all."""
+def _get_file_with_retries(url: str, auth: AuthBase | None) -> str:
+    """Return the text of a log file. If a request fails, pause and send it again, up to three times in all."""
     for attempt in range(1, _ATTEMPTS):
         try:
-            return _get(url, auth)
+            return _get_file(url, auth)
         except DriverLogError:
             time.sleep(_PAUSE_SECONDS * attempt)
-    return _get(url, auth)
+    return _get_file(url, auth)
+
+
+def _get_file(url: str, auth: AuthBase | None) -> str:
+    text = _get(url, auth)
+    if text.startswith(_MISSING_LOG):
+        raise DriverLogError(f"{redacted(url)} has no log: {text}.")
+    return text
 
 
 def _get(url: str, auth: AuthBase | None) -> str:

@@ -117,3 +117,12 @@ def test_missing_files_and_a_silent_server_are_errors(services, monkeypatch):
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application("http://127.0.0.1:1")
     with pytest.raises(DriverLogError, match="did not answer"):
         read_yarn_driver_log(address, YARN_ID)
+
+
+def test_a_log_server_without_the_log_is_an_error(services, monkeypatch):
+    answers, address = services
+    monkeypatch.setattr(yarn_log, "_PAUSE_SECONDS", 0)
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/"] = f"Can not find logs for container:{CONTAINER}"
+    with pytest.raises(DriverLogError, match=f"has no log: Can not find logs for container:{CONTAINER}"):
+        read_yarn_driver_log(address, YARN_ID)

@@ -61,7 +61,7 @@ class ServerProcesses:
         """The file with the output of a server."""
         return self._logs / f"{name}.log"
 
-    def wait_until(self, event: str, has_happened: Callable[[], bool], *, seconds: float = 120) -> None:
+    def wait_until(self, event: str, has_happened: Callable[[], bool], *, seconds: float = 300) -> None:
         """Call `has_happened` until it is true. An `OSError` means that a server does not answer yet.
 
         Raises `AssertionError` with the ends of the logs if a server ends, or after the time in `seconds`.

@@ -1,4 +1,7 @@
-"""A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers."""
+"""A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers.
+
+Each NodeManager has its own loopback address, because Spark runs no two attempts of a task on one host.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,9 @@ _NODES = 2
 _DRIVER = "org.apache.spark.deploy.yarn.ApplicationMaster"
 _EXECUTOR = "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend"
 _NODE_PATTERN = re.compile(r"/node(\d)/")  # in the path of a container's folder
+AGGREGATED_LOGS = "/aggregated-logs"
+"""The folder of HDFS for the logs of ended applications, if the cluster aggregates logs."""
+_LOG_SERVER_PATH = "/ws/v1/applicationhistory"
 _LOG4J = """\
 log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -44,13 +50,16 @@ class YarnCluster:
 
     - `hdfs`: the address of the file system.
     - `name_node_page` and `resource_manager`: the HTTP addresses of the NameNode and of the ResourceManager.
+    - `log_server`: the address of the log server. Only a cluster that aggregates logs runs it.
     - `configuration`: the folder of Hadoop's configuration files.
-    - `processes`: the servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`.
+    - `processes`: the servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`, and
+      `logserver` if the cluster aggregates logs.
     """
 
     hdfs: str
     name_node_page: str
     resource_manager: str
+    log_server: str
     configuration: Path
     processes: ServerProcesses
 
@@ -108,10 +117,18 @@ class YarnCluster:
         with urllib.request.urlopen(f"{self.name_node_page}/webhdfs/v1{path}?op=OPEN&user.name=root") as answer:
             return answer.read()
 
+    def delete(self, path: str) -> None:
+        """Delete a file of HDFS."""
+        url = f"{self.name_node_page}/webhdfs/v1{path}?op=DELETE&user.name=root"
+        requests.delete(url, timeout=60).raise_for_status()
+
 
 @contextmanager
-def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
-    """Run a cluster in `folder`."""
+def yarn_cluster(folder: Path, *, aggregates_logs: bool = False) -> Iterator[YarnCluster]:
+    """Run a cluster in `folder`.
+
+    With `aggregates_logs`, a NodeManager moves the logs of an ended application to HDFS, and a log server reads them.
+    """
     jars = ":".join(hadoop_jars("yarn"))
     configuration = folder / "conf"
     # The servers of HDFS need the folders of their web pages, which the jars do not contain.
@@ -120,7 +137,11 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
     ports = iter(free_ports(40))
     hdfs, page = f"hdfs://127.0.0.1:{next(ports)}", f"127.0.0.1:{next(ports)}"
     resource_manager = f"127.0.0.1:{next(ports)}"
-    write_sites(configuration, _sites(folder, ports, hdfs=hdfs, page=page, resource_manager=resource_manager))
+    sites = _sites(folder, ports, hdfs=hdfs, page=page, resource_manager=resource_manager)
+    log_server = f"127.0.0.1:{next(ports)}"
+    if aggregates_logs:
+        sites["yarn-site"] |= _settings_of_aggregation(log_server, ports)
+    write_sites(configuration, sites)
     environ = os.environ | {"HADOOP_CONF_DIR": str(configuration), "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def java(heap: str, main: str, *arguments: str, conf: Path = configuration) -> list[str]:
@@ -137,9 +158,10 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
         for number in range(1, _NODES + 1):
             node_conf = folder / f"conf{number}"
             node_conf.mkdir()
-            write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", ports))
+            host = f"127.0.0.{number}"
+            write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", host, ports))
             node_manager = "yarn.server.nodemanager.NodeManager"
-            environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf)}
+            environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf), "SPARK_LOCAL_IP": host}
             processes.start(f"nodemanager{number}", java("256m", node_manager, conf=node_conf), environ_of_node)
         bean = "Hadoop:service=NameNode,name=FSNamesystemState"
         processes.wait_until(
@@ -150,10 +172,17 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
             hdfs=hdfs,
             name_node_page=f"http://{page}",
             resource_manager=f"http://{resource_manager}",
+            log_server=f"http://{log_server}",
             configuration=configuration,
             processes=processes,
         )
         cluster.wait_for_nodes()
+        if aggregates_logs:
+            history_server = "yarn.server.applicationhistoryservice.ApplicationHistoryServer"
+            processes.start("logserver", java("256m", history_server), environ)
+            processes.wait_until(
+                "The log server started", lambda: _get(f"http://{log_server}{_LOG_SERVER_PATH}/about") != {}
+            )
         yield cluster
 
 
@@ -215,8 +244,21 @@ def _sites(
     }
 
 
-def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict[str, dict[str, str]]:
-    """The configuration of one NodeManager: the cluster's configuration, with the ports and folders of the node."""
+def _settings_of_aggregation(log_server: str, ports: Iterator[int]) -> dict[str, str]:
+    """The settings of log aggregation. The log server is the history server of YARN's timeline service."""
+    return {
+        "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.remote-app-log-dir": AGGREGATED_LOGS,
+        "yarn.log.server.web-service.url": f"http://{log_server}{_LOG_SERVER_PATH}",
+        "yarn.timeline-service.webapp.address": log_server,
+        "yarn.timeline-service.address": f"127.0.0.1:{next(ports)}",
+        "yarn.timeline-service.bind-host": "127.0.0.1",
+        "yarn.timeline-service.store-class": "org.apache.hadoop.yarn.server.timeline.MemoryTimelineStore",
+    }
+
+
+def _node_sites(configuration: Path, folder: Path, host: str, ports: Iterator[int]) -> dict[str, dict[str, str]]:
+    """The configuration of one NodeManager: the cluster's, with the address, the ports and the folders of the node."""
     sites = {
         name: {
             str(entry.findtext("name")): str(entry.findtext("value"))
@@ -225,12 +267,12 @@ def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict
         for name in ("core-site", "hdfs-site", "yarn-site")
     }
     sites["yarn-site"] |= {
-        "yarn.nodemanager.hostname": "127.0.0.1",
-        "yarn.nodemanager.bind-host": "127.0.0.1",
-        "yarn.nodemanager.address": f"127.0.0.1:{next(ports)}",
-        "yarn.nodemanager.localizer.address": f"127.0.0.1:{next(ports)}",
-        "yarn.nodemanager.collector-service.address": f"127.0.0.1:{next(ports)}",
-        "yarn.nodemanager.webapp.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.hostname": host,
+        "yarn.nodemanager.bind-host": host,
+        "yarn.nodemanager.address": f"{host}:{next(ports)}",
+        "yarn.nodemanager.localizer.address": f"{host}:{next(ports)}",
+        "yarn.nodemanager.collector-service.address": f"{host}:{next(ports)}",
+        "yarn.nodemanager.webapp.address": f"{host}:{next(ports)}",
         "yarn.nodemanager.local-dirs": str(folder / "local"),
         "yarn.nodemanager.log-dirs": str(folder / "logs"),
     }
