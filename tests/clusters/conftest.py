@@ -103,7 +103,11 @@ class Mode:
     def put_table(self, table: Path) -> None:
         """Copy a table from this machine to the folder of the tables."""
         if self.yarn is None:
-            shutil.copytree(table, self.folder / "lake" / table.name)
+            copy = self.folder / "lake" / table.name
+            shutil.copytree(table, copy)
+            if self.kubernetes is not None:  # The pods run as another user.
+                for folder in (copy, copy / "_delta_log"):
+                    folder.chmod(0o777)
             return
         for file in table.rglob("*"):
             if file.is_file():
@@ -166,7 +170,7 @@ def slow_write(mode: Mode, table: str, **parameters: Any) -> dict[str, Any]:
     return {**mode.parameters("load", table, **parameters), "source": source, "query": SLOW_QUERY}
 
 
-def wait_until(event: str, condition: Callable[[], Any], *, seconds: float = 180) -> Any:
+def wait_until(event: str, condition: Callable[[], Any], *, seconds: float = 500) -> Any:
     """Wait until `condition` returns a true value, and return this value. The error after a timeout names `event`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -94,8 +94,8 @@ def running(mode: Mode, operator: Any, results: list[dict[str, Any]]) -> Iterato
     task = BackgroundTask(lambda: results.append(mode.run(operator)))
     with task:
         application: Callable[[], str | None] = mode.event_logs.running_application
-        application_id: str = wait_until("the job runs", application, seconds=300)
-        wait_until("the job writes its second files", lambda: is_in_the_middle(mode), seconds=300)
+        application_id: str = wait_until("the job runs", application)
+        wait_until("the job writes its second files", lambda: is_in_the_middle(mode))
         yield application_id
         task.wait(500)
     assert task.errors == []

@@ -16,7 +16,7 @@ from tests.clusters.conftest import Mode, slow_write, wait_until
 from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.kubernetes import NAMESPACE
 from tests.support.clusters.pods import delete_now, evict, executor_pods, kill_processes, stop_processes
-from tests.support.tables import rows
+from tests.support.clusters.table_checks import check_table
 
 pytestmark = pytest.mark.campaign
 IDS = range(80)
@@ -41,7 +41,7 @@ def check_written_once(mode: Mode, result: dict[str, Any]) -> None:
     """Check that the table has one commit with each row once."""
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, len(IDS))
     assert mode.commit_files("orders") == ["00000000000000000000.json"]
-    assert rows(mode.folder / "lake" / "orders") == [(number, "") for number in IDS]
+    check_table(mode.local_table("orders"), [(number, "") for number in IDS])
 
 
 def running_driver(mode: Mode, earlier_jobs: set[str]) -> str | None:
@@ -61,7 +61,7 @@ def test_a_write_that_loses_an_executor_has_every_row_once(mode, loss):
         wait_until("a part of the rows is written", lambda: has_written_a_part(mode))
         executor_id, pod = min(executor_pods(mode.kubernetes).items())
         loss(mode.kubernetes, pod)
-        task.wait(300)
+        task.wait(500)
     assert task.errors == []
     check_written_once(mode, results[0])
     lost_executors = {end.executor for end in mode.event_logs.task_ends() if end.reason == "ExecutorLostFailure"}
@@ -76,7 +76,7 @@ def test_a_task_whose_driver_is_evicted_can_be_retried_and_its_retry_commits_onc
         wait_until("a part of the rows is written", lambda: has_written_a_part(mode))
         driver = running_driver(mode, earlier_jobs)
         evict(mode.kubernetes, driver)
-        task.wait(300)
+        task.wait(500)
     assert [type(error) for error in task.errors] == [DeltaJobError]
     assert mode.commit_files("orders") == []
     check_written_once(mode, mode.run(DeltaWriteOperator(**parameters), try_number=2))

@@ -24,7 +24,7 @@ class BackgroundTask:
         if error is None:  # after a failure of the test, a failure of the task would hide it
             self.wait()
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self, seconds: float = 180) -> None:
         """Wait until the task has ended."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"the task did not end in {seconds} s"
