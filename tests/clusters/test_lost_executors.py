@@ -46,7 +46,7 @@ def test_a_merge_that_loses_the_computed_rows_of_its_source_replans_and_has_ever
     create_table(mode, range(40))
     results = []
     with BackgroundTask(lambda: results.append(mode.run(merge_of(mode, range(60))))) as task:
-        wait_until("the source is computed", lambda: is_source_computed(mode), seconds=300)
+        wait_until("the source is computed", lambda: is_source_computed(mode))
         kill_executor(mode.event_logs.running_application())
         task.wait(500)
     assert "Replanning after the loss of an executor (retry 1 of 3)" in capsys.readouterr().out

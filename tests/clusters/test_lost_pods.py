@@ -16,7 +16,7 @@ from tests.clusters.conftest import Mode, slow_write, wait_until
 from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.kubernetes import NAMESPACE
 from tests.support.clusters.pods import delete_now, evict, executor_pods, kill_processes, stop_processes
-from tests.support.clusters.table_checks import check_table
+from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
 IDS = range(80)
@@ -38,10 +38,12 @@ def has_written_a_part(mode: Mode) -> bool:
 
 
 def check_written_once(mode: Mode, result: dict[str, Any]) -> None:
-    """Check that the table has one commit with each row once."""
+    """Check that the table has one commit with each row once, from one file of each task."""
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, len(IDS))
     assert mode.commit_files("orders") == ["00000000000000000000.json"]
-    check_table(mode.local_table("orders"), [(number, "") for number in IDS])
+    table = mode.local_table("orders")
+    check_table(table, [(number, "") for number in IDS])
+    assert written_task_numbers(table, 0) == [0, 1, 2, 3]
 
 
 def running_driver(mode: Mode, earlier_jobs: set[str]) -> str | None:
@@ -64,6 +66,7 @@ def test_a_write_that_loses_an_executor_has_every_row_once(mode, loss):
         task.wait(500)
     assert task.errors == []
     check_written_once(mode, results[0])
+    assert files_without_commit(mode.local_table("orders")) == set()
     lost_executors = {end.executor for end in mode.event_logs.task_ends() if end.reason == "ExecutorLostFailure"}
     assert lost_executors == {executor_id}
 
