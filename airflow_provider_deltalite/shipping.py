@@ -4,6 +4,9 @@ The library is the installed `deltalite` package as a zip file for `--py-files`,
 worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. The zip is in a
 folder of this user below the temporary folder. `cache_folder` says when the task uses a new folder instead.
 
+The zip also has the compiled modules. So a driver with the worker's version of Python compiles none, which would take a
+second for each job. A driver with another version uses the sources.
+
 Request and settings may contain passwords. Only the owner can open their folder, and the task removes the folder at its
 end. A killed worker leaves files behind, and a later task removes them. Each task locks its folders. A lock ends with
 its process, so an unlocked folder is not in use.
@@ -14,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
+import marshal
 import os
 import shutil
 import stat
@@ -23,7 +27,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.util import MAGIC_NUMBER, find_spec, source_hash
 from pathlib import Path
 from secrets import token_hex
 
@@ -41,6 +45,8 @@ _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # the Unix mode, in the bits where
 _CREATED_ON_UNIX = 3  # the code of Unix in the entries of a zip file
 _FALLBACK_PREFIX = f"{FOLDER_PREFIX}task-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
+_COMPILED_SUFFIX = ".pyc"
+_UNCHECKED_HASH = (0b01).to_bytes(4, "little")  # PEP 552: the flags of a module that Python uses without its source
 # A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
 _MIN_UNUSED_ZIP_AGE_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
@@ -156,7 +162,7 @@ def pack_library(folder: Path) -> Path:
     descriptor, partial_path = tempfile.mkstemp(dir=folder, suffix=_PARTIAL_ZIP_SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(library_zip(sources))
+            file.write(library_zip(sources | compiled_modules(sources, zip_path)))
         Path(partial_path).replace(zip_path)
     except BaseException:
         Path(partial_path).unlink()
@@ -174,11 +180,30 @@ def library_sources(package: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in names_and_paths}
 
 
-def library_zip(sources: dict[str, bytes]) -> bytes:
-    """Return the sources as a zip file. Equal sources give equal bytes with the same zlib."""
+def compiled_modules(sources: dict[str, bytes], zip_path: Path) -> dict[str, bytes]:
+    """Return the compiled modules by their names in the zip file. Tracebacks name files in `zip_path`."""
+    return {
+        f"{name.removesuffix('.py')}{_COMPILED_SUFFIX}": MAGIC_NUMBER
+        + _UNCHECKED_HASH
+        + source_hash(content)
+        + marshal.dumps(compile(content, str(zip_path / name), "exec", dont_inherit=True))
+        for name, content in sources.items()
+        if name.endswith(".py")
+    }
+
+
+def sources_in_zip(library: Path) -> dict[str, bytes]:
+    """Return the files of a library's zip file without the compiled modules."""
+    with zipfile.ZipFile(library) as archive:
+        names = [name for name in archive.namelist() if not name.endswith(_COMPILED_SUFFIX)]
+        return {name: archive.read(name) for name in names}
+
+
+def library_zip(files: dict[str, bytes]) -> bytes:
+    """Return the files as a zip file. Equal files give equal bytes with the same zlib."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in sources.items():
+        for name, content in files.items():
             zip_info = zipfile.ZipInfo(name, date_time=_ZIP_EPOCH)
             zip_info.external_attr, zip_info.create_system = _REGULAR_FILE, _CREATED_ON_UNIX
             zip_info.compress_type = zipfile.ZIP_DEFLATED
@@ -187,7 +212,7 @@ def library_zip(sources: dict[str, bytes]) -> bytes:
 
 
 def _digest(sources: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(MAGIC_NUMBER)
     for name, content in sources.items():
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)

@@ -33,6 +33,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import (
     delete_secret,
 )
 from airflow_provider_deltalite.secrets import java_arguments_text, java_options
+from airflow_provider_deltalite.shipping import library_zip, sources_in_zip
 from deltalite.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -106,9 +107,10 @@ class PodSecrets:
         return f"deltalite-job-{self.job.public_id}"
 
     def _library_files(self) -> dict[str, bytes]:
+        """Return the files of the library. A Secret takes 1 MiB, which is too little for the compiled modules."""
         library = Path(self.job.library)
         script = Path(self.job.script).with_name(_SCRIPT)
-        return {library.name: library.read_bytes(), _SCRIPT: script.read_bytes()}
+        return {library.name: library_zip(sources_in_zip(library)), _SCRIPT: script.read_bytes()}
 
     def _create_library(self, files: Mapping[str, bytes]) -> None:
         """Create the Secret of the library. If it exists, check its content, because the driver will run it."""

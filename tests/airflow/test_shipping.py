@@ -1,5 +1,6 @@
 """The files for Spark. Equal sources give an equal zip, and the worker removes a request when its task ends."""
 
+import importlib.util
 import os
 import stat
 import subprocess
@@ -83,6 +84,32 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
     command = [sys.executable, "-S", "-c", code]
     process = subprocess.run(command, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
     assert process.stdout.startswith(str(library))
+
+
+@pytest.mark.parametrize(("magic_number", "suffix"), [(importlib.util.MAGIC_NUMBER, ".pyc"), (b"0000", ".py")])
+def test_a_driver_with_the_python_of_the_worker_uses_the_compiled_modules(tmp_path, monkeypatch, magic_number, suffix):
+    monkeypatch.setattr(shipping, "MAGIC_NUMBER", magic_number)
+    library = shipping.pack_library(tmp_path)
+    code = """if True:
+        import deltalite.requests as module, traceback
+        print(module.__file__)
+        try:
+            module.Request.from_json("{")
+        except Exception:
+            print(traceback.format_exc())
+    """
+    process = subprocess.run(
+        [sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.splitlines()[0] == f"{library}/deltalite/requests/__init__{suffix}"
+    assert f'File "{library}/deltalite/requests/' in process.stdout
+
+
+def test_the_sources_of_a_zip_with_compiled_modules_are_those_of_the_package(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "installed_library", lambda: package)
+    library = shipping.pack_library(tmp_path)
+    assert any(name.endswith(".pyc") for name in zipfile.ZipFile(library).namelist())
+    assert shipping.sources_in_zip(library) == shipping.library_sources(package)
 
 
 def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporary_folder):

@@ -31,6 +31,7 @@ def start_job(name: str, command_path: str, request_path: str, arguments: list[s
     problem = problem_of_python(sys.version_info[:2], lambda package: find_spec(package) is not None)
     if problem is not None:
         return _report(problem, arguments)
+    sys.path[:] = paths_with_compiled_pyspark(sys.path)
     from deltalite.jobs.runner import run
 
     return run(name, resolve_name(request_path).from_json, resolve_name(command_path), arguments)
@@ -43,6 +44,27 @@ def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bo
         return f"{python} is too old: jobs need Python {'.'.join(map(str, _OLDEST_PYTHON))} or later."
     missing_packages = [package for package in _PACKAGES if not is_installed(package)]
     return f"{python} lacks the package {', '.join(missing_packages)}." if missing_packages else None
+
+
+def paths_with_compiled_pyspark(paths: list[str]) -> list[str]:
+    """Return the search path with the folder of PySpark in place of its zip file, if this Spark has both.
+
+    `spark-submit` puts `SPARK_HOME/python/lib/pyspark.zip` on the path. From this file, Python compiles each module
+    again at each start, which takes a second. A distribution of Spark has the same modules in `SPARK_HOME/python`. In
+    the package of pip, they are in `SPARK_HOME`, and the folder of packages is on the path already.
+    """
+    result = []
+    for path in paths:
+        file = Path(path)
+        if file.name != "pyspark.zip" or file.parent.parts[-2:] != ("python", "lib"):
+            result.append(path)
+            continue
+        spark_home = file.parent.parent.parent
+        if (spark_home / "python" / "pyspark" / "__init__.py").is_file():
+            result.append(str(spark_home / "python"))
+        elif spark_home.name != "pyspark" or str(spark_home.parent) not in paths:
+            result.append(path)
+    return result
 
 
 def _report(problem: str, arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deltalite.errors import InvalidRequestError
-from deltalite.jobs.starting import problem_of_python
+from deltalite.jobs.starting import paths_with_compiled_pyspark, problem_of_python
 from deltalite.markers import parse_marker
 
 LIBRARY = Path(__file__).resolve().parents[3] / "spark_jobs"
@@ -42,3 +42,21 @@ def test_a_job_without_pyarrow_prints_an_error_marker_and_ends_with_its_exit_cod
     assert "InvalidRequestError: The Python of the driver" in ended.stderr
     (marker,) = [line for line in ended.stdout.splitlines() if line]
     assert "pyarrow" in parse_marker(marker, "00ff").message
+
+
+@pytest.mark.parametrize(
+    ("home", "package", "other_paths", "expected"),
+    [
+        ("spark", "spark/python/pyspark", [], "spark/python"),  # a distribution
+        ("site/pyspark", "site/pyspark", ["site"], None),  # the package of pip, which is on the path already
+        ("site/pyspark", "site/pyspark", [], "site/pyspark/python/lib/pyspark.zip"),
+        ("spark", "other", [], "spark/python/lib/pyspark.zip"),  # a Spark with the zip file only
+    ],
+)
+def test_pyspark_comes_from_its_folder_if_the_same_spark_has_one(tmp_path, home, package, other_paths, expected):
+    (tmp_path / package).mkdir(parents=True)
+    (tmp_path / package / "__init__.py").touch()
+    others = [str(tmp_path / path) for path in other_paths]
+    paths = ["/library.zip", str(tmp_path / home / "python" / "lib" / "pyspark.zip"), "/usr/lib/python3", *others]
+    kept = [] if expected is None else [str(tmp_path / expected)]
+    assert paths_with_compiled_pyspark(paths) == ["/library.zip", *kept, "/usr/lib/python3", *others]
