@@ -55,6 +55,7 @@ _VARIABLES_TO_OMIT = (
     "YARN_CONF_DIR",
 )
 _TRAINING_SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # less work for the compiler, and the same archive
     "spark.driver.memory": "512m",
     "spark.eventLog.enabled": "false",
     "spark.sql.shuffle.partitions": "2",

@@ -1,8 +1,8 @@
 """The training job of a class archive: `spark-submit training.py FOLDER`.
 
 The JVM of this script writes the classes that it has loaded into an archive (`installation/class_archive_making.py`).
-So the script does in a small way what tasks do: it reads files of three formats, creates a table, appends to it, merges
-into it and reads it. All its files are in FOLDER, which the caller removes.
+So the script does in a small way what tasks do: it reads files of three formats, creates a table, merges into it and
+reads it. All its files are in FOLDER, which the caller removes.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ if TYPE_CHECKING:
 _QUERY = """
 SELECT CAST(id AS BIGINT) AS id, CAST(n AS INT) AS n, CAST(amount AS DECIMAL(12, 2)) AS amount,
   CAST(name AS STRING) AS name, CAST(at AS TIMESTAMP) AS at, CAST(day AS DATE) AS day
-FROM s
+FROM (SELECT * FROM csv UNION ALL BY NAME SELECT * FROM json UNION ALL BY NAME SELECT * FROM parquet)
 """
-_CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
+_CSV_OPTIONS = {"header": "true"}
 
 
 def train(spark: SparkSession, folder: Path) -> None:
     """Write, merge and read a table in `folder`."""
     table = str(folder / "table")
     sources = _make_sources(spark, folder)
-    for source in sources:
-        write(spark, WriteRequest(table=table, sources={"s": source}, query=_QUERY, partition_by=("day",)))
+    write(spark, WriteRequest(table=table, sources=sources, query=_QUERY, partition_by=("day",)))
     merge(
         spark,
         MergeRequest(
             table=table,
-            sources={"s": sources[-1], "t": Source(format="delta", path=table)},
+            sources={"s": sources["parquet"], "t": Source(format="delta", path=table)},
             query="SELECT s.* FROM s LEFT JOIN t ON s.id = t.id AND t.n < 0 WHERE s.n < 2",
             on="target.id = source.id AND target.n + 1 = source.n",
             when_matched=(MergeClause(update="*"),),
@@ -48,8 +47,8 @@ def train(spark: SparkSession, folder: Path) -> None:
     read(spark, table).where("n = 1").groupBy("day").count().orderBy("day").collect()
 
 
-def _make_sources(spark: SparkSession, folder: Path) -> list[Source]:
-    """Write the same rows as CSV, JSON and Parquet."""
+def _make_sources(spark: SparkSession, folder: Path) -> dict[str, Source]:
+    """Write rows as CSV, JSON and Parquet, and return the sources by their format."""
     rows = spark.range(100).selectExpr(
         "id",
         "CAST(id % 7 AS INT) AS n",
@@ -58,14 +57,12 @@ def _make_sources(spark: SparkSession, folder: Path) -> list[Source]:
         "timestamp_seconds(id) AS at",
         "date_add(DATE'2026-01-01', CAST(id % 3 AS INT)) AS day",
     )
-    rows.write.option("header", value=True).csv(str(folder / "csv"))
-    rows.write.json(str(folder / "json"))
-    rows.write.parquet(str(folder / "parquet"))
-    return [
-        Source(format="csv", path=str(folder / "csv"), options=_CSV_OPTIONS),
-        Source(format="json", path=str(folder / "json")),
-        Source(format="parquet", path=str(folder / "parquet")),
-    ]
+    sources = {}
+    for part, (name, options) in enumerate({"csv": _CSV_OPTIONS, "json": {}, "parquet": {}}.items()):
+        path = str(folder / name)
+        rows.where(f"id % 3 = {part}").write.format(name).options(**options).save(path)
+        sources[name] = Source(format=name, path=path, options=options)
+    return sources
 
 
 if __name__ == "__main__":
