@@ -29,6 +29,7 @@ def main(dag_id: str, logs: Path) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _redirect_output_to(logs / f"{dag_id}.log")
     dag = _load_dag(dag_id)
+    _start_api_server()
     while True:
         logical_date = logical_dates.get()
         is_day = logical_date.time() == time()
@@ -60,10 +61,7 @@ def _load_dag(dag_id: str) -> Any:
     """Load the DAG from Airflow's DAG folder."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
-    from airflow.sdk.execution_time import supervisor
 
-    # `DAG.test` makes an API server for each task, which takes seconds. The cache makes all tasks use the same server.
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     file = Path(conf.get_mandatory_value("core", "dags_folder")) / f"{dag_id}.py"
     bag = DagBag(file)
     if bag.import_errors:
@@ -74,6 +72,14 @@ def _load_dag(dag_id: str) -> Any:
         if hasattr(task, "shared_folder"):
             task.shared_folder = True
     return dag
+
+
+def _start_api_server() -> None:
+    """Start the API server of all tasks. Without this, `DAG.test` starts one for each task, which takes seconds."""
+    from airflow.sdk.execution_time import supervisor
+
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
+    _ = supervisor.in_process_api_server().transport  # the property starts the server
 
 
 def _run_dag(dag: Any, logical_date: datetime) -> dict[str, Any]:

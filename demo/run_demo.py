@@ -18,8 +18,12 @@ Spark runs in local mode. The two parts then run at the same time, because they 
 `--cluster standalone`, the program starts a Spark master and two workers as processes, and the jobs run there. One job
 takes all cores of this cluster, so the second part follows the first one.
 
-Most of the time goes into starting Spark. So the JVMs use options for short programs. The first demonstration also
-makes an archive of Spark's classes in the background (`deltalite warm-up`), with which later jobs start faster.
+Most of the time goes into starting Spark and Airflow:
+
+- The JVMs use options for short programs.
+- The first demonstration makes an archive of Spark's classes (`deltalite warm-up`), with which all its jobs start
+  faster. Meanwhile Airflow creates its database, and the sensor of the first report starts to wait.
+- The processes of the DAGs import Airflow while its database is created.
 
 Each process runs its DAG with `DAG.test`, without a scheduler or a web server. If one process has locked the SQLite
 database, the other process waits.
@@ -38,10 +42,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -60,8 +64,10 @@ from tests.support.clusters.standalone import StandaloneCluster, standalone_clus
 
 DAYS = (date(2026, 3, 1), date(2026, 3, 2))
 
-# A JVM of the demonstration lives for seconds. It would spend this time on compiling code that it does not need.
-_OPTIONS_OF_SHORT_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A JVM of the demonstration lives for seconds, and handles few rows. It would spend this time on compiling code that it
+# does not need, on collecting classes, on a web page that nobody opens, and on tasks without rows.
+_OPTIONS_OF_SHORT_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
+_SPARK_SETTINGS = "-Dspark.ui.enabled=false -Dspark.sql.shuffle.partitions=2"
 _SHOWN_LOG_LINES = 15
 _POLL_SECONDS = 0.2
 
@@ -97,13 +103,14 @@ class Demo:
         return inherited | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SUBMIT_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", _OPTIONS_OF_SHORT_JVMS),
+            "SPARK_SUBMIT_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", f"{_OPTIONS_OF_SHORT_JVMS} {_SPARK_SETTINGS}"),
+            "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _OPTIONS_OF_SHORT_JVMS),
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             # Two processes use the database. If one of them has locked it, the other waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            # No task starts `deltalite warm-up`, which would outlive this program. The program starts and ends it.
+            # No task starts `deltalite warm-up`, which would outlive this program. The program starts it and waits.
             "AIRFLOW__DELTALITE__CLASS_ARCHIVE": "use",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.spark_master}),
             "AIRFLOW_VAR_LANDING": str(self.landing),
@@ -182,27 +189,37 @@ def _tail(log: Path) -> str:
     return "\n".join([f"Its log: {log}", *lines[-_SHOWN_LOG_LINES:]])
 
 
-@contextmanager
-def warming_up(demo: Demo) -> Iterator[None]:
-    """While the block runs, make the archive of Spark's classes at the lowest priority, unless this Spark has one.
+class WarmUp:
+    """A process that makes the archive of Spark's classes, unless this Spark has one. It ends with the block."""
 
-    Jobs that start later use the archive. If the archive is not complete when the block ends, its making stops.
-    """
-    log = demo.logs / "warm-up.log"
-    with log.open("w") as file:
-        warm_up = subprocess.Popen(
-            ["nice", "-n", "19", Path(sys.executable).with_name("deltalite"), "warm-up"],
-            env=demo.environment(),
-            cwd=demo.home,
-            stdout=file,
-            stderr=file,
-        )
-    try:
-        yield
-    finally:
-        if warm_up.poll() is None:
-            warm_up.send_signal(signal.SIGINT)
-        warm_up.wait()
+    def __init__(self, demo: Demo) -> None:
+        self._demo = demo
+        with (demo.logs / "warm-up.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [Path(sys.executable).with_name("deltalite"), "warm-up"],
+                env=demo.environment(),
+                cwd=demo.home,
+                stdout=log,
+                stderr=log,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+
+    def wait(self) -> None:
+        """Wait for the end. Without an archive, the jobs run too, and start as slowly as on any other machine."""
+        if self._process.poll() is not None:
+            return
+        with self._demo.console.status("deltalite warm-up makes an archive of Spark's classes"):
+            self._process.wait()
+        self._demo.print_step("deltalite warm-up", "made an archive of Spark's classes, for faster starts of all jobs")
 
 
 def prepare(demo: Demo) -> None:
@@ -225,24 +242,24 @@ def prepare(demo: Demo) -> None:
             demo.print_step(f"{day} feed", f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
-def run_day(
-    demo: Demo, day: date, ingest: DagRuns, report: DagRuns, start_shop: Callable[[], None] | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def run_day(demo: Demo, day: date, runs: AllDagRuns, *, starts_shop: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run the two DAGs for a day. Return the return values of `load` and `summarize`.
 
-    `start_shop` is called while the report waits.
+    While the report waits, the function waits for the archive of classes, and triggers `shop_lake` if requested. The
+    first DAG run makes rows of Airflow's database that the other ones need.
     """
     with demo.console.status(f"{day}: starting the report"):
-        report.start(day)
-        is_waiting = _wait_for_deferral(demo, report)
-    if start_shop is not None:
-        start_shop()
+        runs.report.start(day)
+        is_waiting = _wait_for_deferral(demo, runs.report)
     waiting_since = time.monotonic()
     if is_waiting:
         demo.print_step(f"{day} orders_report", "its sensor is deferred: the day's ingest has not committed yet")
+    runs.warm_up.wait()
+    if starts_shop:
+        start_shop(runs.shop)
     with demo.console.status(f"{day}: Spark loads the orders"):
-        ingest.start(day)
-        load = ingest.result()["load"]
+        runs.ingest.start(day)
+        load = runs.ingest.result()["load"]
     rows, size = load["metrics"]["numOutputRows"], load["metrics"]["numOutputBytes"]
     if load["skipped"]:
         result = f"[yellow]skipped[/]: this run committed version {load['version']} before, so it wrote nothing"
@@ -250,7 +267,7 @@ def run_day(
         result = f"[green]committed version {load['version']}[/]: {rows:,} rows, {size:,} bytes"
     demo.print_step(f"{day} orders_ingest", result)
     with demo.console.status(f"{day}: the report reads the table"):
-        return_values = report.result()
+        return_values = runs.report.result()
     version = return_values["wait"]["version"]
     delay = f"after {time.monotonic() - waiting_since:.0f} s" if is_waiting else "at once"
     demo.print_step(f"{day} orders_report", f"its sensor found version {version} {delay}; the report read that version")
@@ -283,18 +300,13 @@ def _is_deferred(database: Path, since: datetime) -> bool:
     return bool(row[0])
 
 
-def run_days(demo: Demo, start_shop: Callable[[], None] | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Run the DAGs for all days. Return the return values of `load` and `summarize`, each by day.
-
-    `start_shop` is called on the first day, while the report waits. The first DAG run makes rows of Airflow's database
-    that the other ones need.
-    """
+def run_days(demo: Demo, runs: AllDagRuns, *, starts_shop: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Run the DAGs for all days. Return the return values of `load` and `summarize`, each by day."""
     loads, reports = [], []
-    with DagRuns(demo, "orders_report") as report, DagRuns(demo, "orders_ingest") as ingest:
-        for day in demo.days:
-            load, summary = run_day(demo, day, ingest, report, start_shop if day == demo.days[0] else None)
-            loads.append(load)
-            reports.append(summary)
+    for day in demo.days:
+        load, summary = run_day(demo, day, runs, starts_shop=starts_shop and day == demo.days[0])
+        loads.append(load)
+        reports.append(summary)
     return loads, reports
 
 
@@ -343,13 +355,36 @@ def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
         yield cluster
 
 
+@dataclass(frozen=True)
+class AllDagRuns:
+    """The processes of the three DAGs, and the one that makes the archive of classes."""
+
+    report: DagRuns
+    ingest: DagRuns
+    shop: DagRuns
+    warm_up: WarmUp
+
+
+@contextmanager
+def all_dag_runs(demo: Demo) -> Iterator[AllDagRuns]:
+    """Start the processes, and end them after the block."""
+    with (
+        WarmUp(demo) as warm_up,
+        DagRuns(demo, "orders_report") as report,
+        DagRuns(demo, "orders_ingest") as ingest,
+        DagRuns(demo, "shop_lake") as shop,
+    ):
+        yield AllDagRuns(report=report, ingest=ingest, shop=shop, warm_up=warm_up)
+
+
 def run_dags(demo: Demo, cluster_name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
     """Run all DAGs. Return the results of `run_days` and `finish_shop`."""
-    with cluster_of(demo, cluster_name) as cluster, DagRuns(demo, "shop_lake") as shop:
-        loads, reports = run_days(demo, partial(start_shop, shop) if cluster is None else None)
+    with cluster_of(demo, cluster_name) as cluster, all_dag_runs(demo) as runs:
+        prepare(demo)
+        loads, reports = run_days(demo, runs, starts_shop=cluster is None)
         if cluster is not None:
-            start_shop(shop)
-        shop_results = finish_shop(demo, shop)
+            start_shop(runs.shop)
+        shop_results = finish_shop(demo, runs.shop)
         if cluster is not None:
             show_applications(demo.console, cluster.finished_applications())
     return loads, reports, shop_results
@@ -363,9 +398,7 @@ def run(demo: Demo, cluster_name: str) -> None:
         f"all files in {demo.home}\n"
     )
     demo.logs.mkdir(parents=True, exist_ok=True)
-    with warming_up(demo):
-        prepare(demo)
-        loads, reports, shop_results = run_dags(demo, cluster_name)
+    loads, reports, shop_results = run_dags(demo, cluster_name)
     show_table(demo.console, demo.lake / "orders")
     show_reports(demo.console, reports)
     show_shop(demo.console, demo.lake / "shop", shop_results)
