@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.markers import NO_NONCE, QuestionPart, QuestionParts, ResultPart, ResultParts, parse_marker
+from deltalite.markers import NO_NONCE, QuestionPart, ResultPart, parse_marker, question_parts, result_parts
 from deltalite.requests import AuditQuestion
 from deltalite.results import JobError, JobStarted, OperationResult
 
@@ -88,7 +88,7 @@ class JobOutput:
         self._log_line = log_line
         self._on_start = on_start
         self._nonce = nonce
-        self._parts, self._question_parts = ResultParts(), QuestionParts()
+        self._result_parts, self._question_parts = result_parts(), question_parts()
         self._spark_level = spark_level
         self._omitted: deque[str] = deque(maxlen=_MAX_OMITTED_LINES)
         self._last_line_is_below_level = False
@@ -102,7 +102,7 @@ class JobOutput:
     def expect_nonce(self, nonce: str) -> None:
         """Read the markers with this nonce from now on."""
         self._nonce = nonce
-        self._parts, self._question_parts = ResultParts(), QuestionParts()
+        self._result_parts, self._question_parts = result_parts(), question_parts()
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these secrets as stars too."""
@@ -171,11 +171,11 @@ class JobOutput:
                 self.result = result
                 return self._take_traceback()
             case QuestionPart() as part:
-                question = self._question_parts.add_part(part)
+                question = self._question_parts.add(part)
                 self.question = self.question if question is None else question.with_texts(self._mask)
                 return []
             case ResultPart() as part:
-                self.result = self._parts.add(part) or self.result
+                self.result = self._result_parts.add(part) or self.result
                 return self._take_traceback()
             case JobStarted() as job:
                 if self._on_start is not None:

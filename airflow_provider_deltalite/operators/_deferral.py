@@ -11,7 +11,7 @@ If the trigger cannot watch the driver, the worker of step 3 waits for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -58,9 +58,9 @@ class Deferral:
         return None if self.approval is None else Approval.from_dict(self.approval)
 
     @property
-    def is_ended_by_trigger(self) -> bool:
-        """Whether the event is that of the trigger. Airflow 3.3 also resumes a deferred task with a person's answer."""
-        return self.event is None or self.event.get("status") in tuple(WatchEnd)
+    def has_foreign_event(self) -> bool:
+        """Whether the event is not that of the trigger. Airflow 3.3 also resumes a task with a person's answer."""
+        return self.event is not None and self.event.get("status") not in tuple(WatchEnd)
 
     @property
     def has_timed_out(self) -> bool:
@@ -71,7 +71,7 @@ class Deferral:
     def warning(self) -> str | None:
         """The reason for which the driver may still run; None if it has ended."""
         event = self.event or {}
-        if not self.is_ended_by_trigger:
+        if self.has_foreign_event:
             return (
                 f"Waiting again for the driver {self.driver_id}: Airflow resumed the task without an event of the "
                 "driver's trigger, for example because a person answered an old question."
@@ -83,12 +83,21 @@ class Deferral:
             f"{event.get('message')} Give the triggerer the access to the cluster that the workers have."
         )
 
-    def timeout_error(self, execution_timeout: timedelta | None) -> AirflowTaskTimeout:
-        """Return the error of a task that has reached its deadline."""
-        return AirflowTaskTimeout(
-            f"The job ran longer than the task's execution_timeout ({execution_timeout}), so the worker killed the "
-            f"driver {self.driver_id}."
-        )
+    def report_end(self, operator: DeltaSubmitOperator, kill: Callable[[], None]) -> None:
+        """Kill the job of a task that has reached its deadline. Log a warning if the driver may still run.
+
+        :param operator: The operator of the task.
+        :param kill: The function that kills the job.
+        :raises AirflowTaskTimeout: The task has reached its deadline.
+        """
+        if self.has_timed_out:
+            kill()
+            raise AirflowTaskTimeout(
+                f"The job ran longer than the task's execution_timeout ({operator.execution_timeout}), so the worker "
+                f"killed the driver {self.driver_id}."
+            )
+        if self.warning is not None:
+            operator.log.warning("%s", self.warning)
 
 
 def wants_to_defer(operator: DeltaSubmitOperator, obstacle: InvalidRequestError | None) -> bool:

@@ -131,12 +131,8 @@ class ServiceSubmission:
         if deferral.nonce is not None:
             self._job = replace(self._job, nonce=deferral.nonce)
         self._join(deferral.driver_id, deferral.nonce)
-        if deferral.has_timed_out:
-            self.kill()
-            raise deferral.timeout_error(self._operator.execution_timeout)
-        if deferral.warning is not None:
-            self._operator.log.warning("%s", deferral.warning)
-        self._defers = not deferral.is_ended_by_trigger
+        deferral.report_end(self._operator, self.kill)
+        self._defers = deferral.has_foreign_event and wants_to_defer(self._operator, None)
         self.poll_until_complete(deferral.driver_id, context)
 
     def kill(self) -> None:

@@ -58,16 +58,12 @@ class SparkSubmission:
     def resume(self, deferral: Deferral, context: Context) -> None:
         """Wait for a job after a deferral. The job has ended, unless no triggerer could watch it."""
         operator = self._operator
-        self._may_defer = not deferral.is_ended_by_trigger
+        self._may_defer = deferral.has_foreign_event
         if deferral.nonce is not None:
             self._job = replace(self._job, nonce=deferral.nonce)
         operator._hook = self.make_hook()
         self._join(deferral.driver_id, context)
-        if deferral.has_timed_out:
-            self.kill()
-            raise deferral.timeout_error(operator.execution_timeout)
-        if deferral.warning is not None:
-            operator.log.warning("%s", deferral.warning)
+        deferral.report_end(operator, self.kill)
         self.poll_until_complete(deferral.driver_id, context)
 
     def kill(self) -> None:

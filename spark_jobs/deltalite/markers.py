@@ -16,9 +16,9 @@ import json
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from deltalite.requests import AuditQuestion
 from deltalite.results import JobError, JobStarted, OperationResult, check_field_types, check_type
@@ -37,56 +37,57 @@ _MAX_UNPACKED_BYTES = 64 * 1024
 # The limits of a result in parts.
 _PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
 _APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_Whole = TypeVar("_Whole")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultPart:
-    """One of the `count` parts of a compressed result, with its `index` from 0 on."""
+class Part:
+    """One of the `count` parts of compressed JSON, with its `index` from 0 on."""
 
     index: int
     count: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionPart(ResultPart):
-    """One of the `count` parts of a compressed question about audits."""
+class ResultPart(Part):
+    """A part of a result."""
+
+    __slots__ = ()
 
 
-class ResultParts:
-    """Collects the parts of one result."""
+class QuestionPart(Part):
+    """A part of a question about audits."""
 
-    def __init__(self) -> None:
+    __slots__ = ()
+
+
+class Parts(Generic[_Whole]):
+    """Collects the parts of one whole. `read` makes the whole from its JSON."""
+
+    def __init__(self, read: Callable[[Any], _Whole]) -> None:
+        self._read = read
         self._texts: dict[int, str] = {}
 
-    def add(self, part: ResultPart) -> OperationResult | None:
-        """Add a part, and return the result if all parts are there; None if one is missing or the whole is invalid."""
-        try:
-            body = self._add(part)
-            result = None if body is None else _parse(_RESULT, body)
-        except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
-            return None
-        return result if isinstance(result, OperationResult) else None
-
-    def _add(self, part: ResultPart) -> Any:
-        """Add a part, and return the JSON of the whole; None if a part is missing."""
+    def add(self, part: Part) -> _Whole | None:
+        """Add a part, and return the whole if all parts are there; None if one is missing or the whole is invalid."""
         self._texts[part.index] = part.text
         if len(self._texts) < part.count:
             return None
         packed = "".join(text for _, text in sorted(self._texts.items()))
-        return json.loads(_unpack(packed, _MAX_JOINED_BYTES))
-
-
-class QuestionParts(ResultParts):
-    """Collects the parts of one question."""
-
-    def add_part(self, part: QuestionPart) -> AuditQuestion | None:
-        """Add a part, and return the question; None if a part is missing or the whole is invalid."""
         try:
-            body = self._add(part)
-            return None if body is None else AuditQuestion.from_dict(body)
+            return self._read(json.loads(_unpack(packed, _MAX_JOINED_BYTES)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
             return None
+
+
+def result_parts() -> Parts[OperationResult]:
+    """Return an object that collects the parts of one result."""
+    return Parts(_result_of)
+
+
+def question_parts() -> Parts[AuditQuestion]:
+    """Return an object that collects the parts of one question."""
+    return Parts(AuditQuestion.from_dict)
 
 
 def nonce_of(request_json: str) -> str:
@@ -163,7 +164,7 @@ def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_N
     return _marker(_ERROR, nonce, _error_body(kind, "", ""))
 
 
-def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | ResultPart | None:
+def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | Part | None:
     """Return the content of a marker line, or None if the line is not a well-formed marker with this nonce."""
     if len(line) > MAX_MARKER_BYTES + 2:  # a line may end in CR and LF
         return None
@@ -179,16 +180,14 @@ def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError
         return None
 
 
-def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted | ResultPart:
+def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted | Part:
     """Return the value that the JSON of a marker describes.
 
     Raises:
         ValueError, TypeError, KeyError: the JSON has another shape.
     """
     if prefix == _RESULT:
-        result = OperationResult.from_dict(body)
-        check_field_types(result)
-        return result
+        return _result_of(body)
     if prefix == _ERROR:
         error = JobError(**body)
         check_type(error.kind, str)
@@ -209,6 +208,12 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
     if not _APPLICATION_ID_PATTERN.fullmatch(started.application_id):
         raise ValueError(started.application_id)
     return started
+
+
+def _result_of(body: Mapping[str, Any]) -> OperationResult:
+    result = OperationResult.from_dict(body)
+    check_field_types(result)
+    return result
 
 
 def _marker(prefix: str, nonce: str, text: str) -> str:

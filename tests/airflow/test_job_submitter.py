@@ -155,6 +155,15 @@ def test_a_deferred_job_asks_a_person_and_runs_again_with_the_approval(
     assert (result["version"], result["audits"][0]["accepted_by"], job.runs) == (1, "Ada (id 7)", 2)
 
 
+def test_a_task_that_is_not_deferrable_any_more_waits_on_the_worker(table, livy, spark_submit, context):
+    spark_submit.set_script(PRINT_RESULT)
+    driver = wait_of(lambda: operator(table, deferrable=True).execute(context))
+    foreign_event = answer("Publish", code="q1")
+    task = operator(table, deferrable=False)
+    result = task.resume_execution(driver.method_name, {**driver.kwargs, "event": foreign_event}, context)
+    assert result["version"] == 4
+
+
 @since_3_3
 def test_a_retry_joins_a_job_that_still_runs(table, livy, spark_submit, context, staging, monkeypatch):
     """The worker of the first attempt dies while it waits."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deltalite.errors import InvalidRequestError
-from deltalite.markers import MAX_MARKER_BYTES, QuestionPart, QuestionParts, parse_marker, question_markers
+from deltalite.markers import MAX_MARKER_BYTES, QuestionPart, parse_marker, question_markers, question_parts
 from deltalite.requests import (
     Approval,
     AskedAudit,
@@ -42,15 +42,15 @@ def test_a_question_arrives_from_its_marker_lines_in_any_order():
     lines = question_markers(long_question, nonce="n1")
     assert len(lines) > 1
     assert max(len(line.encode()) for line in lines) <= MAX_MARKER_BYTES
-    parts = QuestionParts()
-    questions = [parts.add_part(parse_marker(line, "n1")) for line in reversed(lines)]
+    parts = question_parts()
+    questions = [parts.add(parse_marker(line, "n1")) for line in reversed(lines)]
     assert questions == [*[None] * (len(lines) - 1), long_question]
     assert parse_marker(lines[0], "n2") is None
 
 
 @pytest.mark.parametrize("text", ["", "e30=", "!"])
 def test_an_invalid_question_is_ignored(text):
-    assert QuestionParts().add_part(QuestionPart(index=0, count=1, text=text)) is None
+    assert question_parts().add(QuestionPart(index=0, count=1, text=text)) is None
 
 
 def test_a_question_and_an_approval_are_json():

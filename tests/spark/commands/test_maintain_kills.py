@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltalite import DeltaTable, jobs
-from deltalite.markers import ResultPart, ResultParts, parse_marker
+from deltalite.markers import ResultPart, parse_marker, result_parts
 from deltalite.requests import MaintainRequest, RunIdentity
 from tests.support.submitting import run_job
 from tests.support.tables import rows
@@ -53,7 +53,7 @@ def request_of_run(lake):
 
 def result_of(job):
     """The result in the output of a job, which may consist of several parts."""
-    parts, result = ResultParts(), None
+    parts, result = result_parts(), None
     for marker in map(parse_marker, job.output.splitlines()):
         result = parts.add(marker) or result if isinstance(marker, ResultPart) else result
     return result

@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import ApprovalNeededError
 from deltalite.jobs import runner
-from deltalite.markers import QuestionParts, parse_marker
+from deltalite.markers import parse_marker, question_parts
 from deltalite.requests import AskedAudit, AuditQuestion
 from deltalite.results import JobError
 
@@ -19,7 +19,7 @@ def test_a_question_is_reported_without_secrets_and_without_a_traceback(capsys):
     output = capsys.readouterr()
     assert output.err == ""
     question_line, error_line = [line for line in output.out.splitlines() if line]
-    question = QuestionParts().add_part(parse_marker(question_line, "nonce"))
+    question = question_parts().add(parse_marker(question_line, "nonce"))
     assert question.samples == {"a": ('{"x": "***"}',)}
     assert parse_marker(error_line, "nonce") == JobError(
         kind="ApprovalNeededError", message="A person decides Answer.", remedy="Answer."

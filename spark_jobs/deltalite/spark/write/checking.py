@@ -10,12 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.spark.columns.guards import Guard, violation, with_guards
-from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.columns.stored_columns import stored_columns
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 from deltalite.spark.write.row_marks import GOOD, for_good_rows
-
-_MARK = "__deltalite_checked_mark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +41,10 @@ def count_valid_rows(
         SourceError: a row cannot be computed.
     """
     counted = Observation()
+    mark_name = unused_name(table.physical, "mark")
     checks, mark = (guards, F.lit(GOOD)) if marks is None else (for_good_rows(guards, marks), column_named(marks))
-    rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), mark.alias(_MARK))
-    is_good = F.when(column_named(_MARK) == GOOD, F.lit(1))
+    rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), mark.alias(mark_name))
+    is_good = F.when(column_named(mark_name) == GOOD, F.lit(1))
     observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"), F.count(is_good).alias("good"))
     try:
         observed.write.format("noop").mode("overwrite").save()

@@ -9,7 +9,7 @@ import pytest
 from deltalite.commands.maintain.report import MAX_ROWS, raise_for_failed_tables, result_of
 from deltalite.errors import ConcurrentWriteException, CorruptLogError, MaintenanceError, MaintenanceIncompleteError
 from deltalite.inspection.table_rows import Outcome, RowError, TableRow
-from deltalite.markers import ResultParts, parse_marker, result_markers
+from deltalite.markers import parse_marker, result_markers, result_parts
 from deltalite.requests import MaintainRequest
 from deltalite.results import OperationResult
 from tests.unit.commands.maintain.rows import row
@@ -63,7 +63,7 @@ def test_a_result_with_rows_reaches_the_worker_in_parts(count):
     rows = [row(f"s3://lake/name-{n}", optimize=Outcome.DONE, size_bytes=n * n * 7919) for n in range(count)]
     result = result_of(REQUEST, rows)
     markers = result_markers(result, "ab12")
-    parts, collected = ResultParts(), None
+    parts, collected = result_parts(), None
     for marker in reversed(markers):
         parsed = parse_marker(marker, "ab12")
         assert parse_marker(marker, "other") is None
