@@ -29,6 +29,11 @@ class FileChoice:
     skipped_count: int
 
     @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes of the files to load in bytes, by their addresses."""
+        return dict(zip(self.files["address"].to_pylist(), self.files["size_bytes"].to_pylist(), strict=True))
+
+    @property
     def metrics(self) -> Mapping[str, int]:
         """The operation metrics: numbers of files, and the range of modification times (milliseconds UTC)."""
         metrics = {

@@ -154,7 +154,7 @@ class FileLoad:
         files = SourceFiles(
             source=self.request.source,
             folder=self.folder,
-            addresses=self.choice.files["address"].to_pylist(),
+            sizes=self.choice.sizes,
             file_column=self.request.file_column,
         )
         has_schema = self.request.source.schema is not None or self._read_schema is not None

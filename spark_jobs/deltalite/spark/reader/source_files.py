@@ -11,11 +11,14 @@ something fails the read.
 
 If the source has a schema, Spark reads every file with it. Only partition values that it leaves out are texts. A record
 that does not fit fails the read.
+
+Spark reads files with different partition folders separately, and the rows are united by the names of the columns. A
+file without the folder of a partition column has NULL in it. The reader checks that Spark scans every file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, SourceError, SourceNotFoundError
+from deltalite.protocol.partition_folders import PartitionFolders, group_by_partition_folders
 from deltalite.protocol.schema import DataType, DecimalType, StructField, StructType
 from deltalite.protocol.source_schemas import (
     DATE,
@@ -45,11 +49,13 @@ from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
 from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
+from deltalite.spark.reader.scanned_files import count_scanned_files
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
 from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
 _HEADER_THREADS = 16
+_MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
 _STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _FAIL_FAST = {"mode": "FAILFAST"}
 _PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
@@ -60,22 +66,19 @@ class SourceFiles:
     """The files to read.
 
     - `folder`: the canonical address of the folder of the source, with which all addresses begin.
-    - `addresses`: the canonical addresses of the files.
+    - `sizes`: the canonical addresses of the files, and their sizes in bytes.
     - `file_column`: the name of a column for the address of the file of a row, None without one.
     """
 
     source: Source
     folder: str
-    addresses: Sequence[str]
+    sizes: Mapping[str, int]
     file_column: str | None = None
 
     @property
-    def partition_names(self) -> frozenset[str]:
-        """The lower-case names of the columns in folder names such as `day=2026-01-01`."""
-        prefix_length = len(self.folder.rstrip("/")) + 1
-        folders = {address[prefix_length:].rpartition("/")[0] for address in self.addresses}
-        parts = {part for folder in folders for part in folder.split("/") if "=" in part}
-        return frozenset(part.partition("=")[0].lower() for part in parts)
+    def addresses(self) -> Sequence[str]:
+        """The canonical addresses of the files."""
+        return list(self.sizes)
 
 
 def read_source_files(
@@ -97,7 +100,7 @@ def read_source_files(
 
     Raises:
         SourceNotFoundError: a file no longer exists.
-        SourceError: a file cannot be read, or has no columns.
+        SourceError: a file cannot be read or has no columns, or the partition folders are too different.
         InvalidRequestError: the schema or an option of the source is wrong.
         SchemaMismatchError: the files have the column `file_column` already.
     """
@@ -120,9 +123,25 @@ class _Reader:
         self._table = table
         self._merge_schema = merge_schema
         self._separation = separation
-        self._partition_names = files.partition_names
+        self._groups = group_by_partition_folders(files.folder, files.addresses)
+        self._scanned_addresses: set[str] = set()
 
     def frame(self) -> DataFrame:
+        """Return the rows of all files."""
+        if len(self._groups) > _MAX_PARTITION_GROUPS:
+            bases = [f"'{group.base}'" for group in self._groups][:3]
+            raise SourceError(
+                f"The files in {self._files.folder} have partition folders of {len(self._groups)} kinds, for example "
+                f"below {', '.join(bases)}. Spark reads at most {_MAX_PARTITION_GROUPS} kinds together.",
+                remedy="Set `pattern` or `max_files`, so that a run loads fewer folders.",
+            )
+        frame = self._frame()
+        left_out = set(self._files.addresses) - self._scanned_addresses
+        if left_out:
+            raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)
+        return frame
+
+    def _frame(self) -> DataFrame:
         source, addresses = self._files.source, self._files.addresses
         if source.schema is not None:
             return self._load(addresses, source.schema)
@@ -142,13 +161,13 @@ class _Reader:
         if self._table is not None:
             inferred = schema_for_reading(inferred, self._table)
             if not inferred.fields:  # the files have no record
-                inferred = self._file_columns(self._table)
+                inferred = self._stored_columns(self._table)
         return self._load(self._files.addresses, self._checked(inferred))
 
     def _csv_by_position(self) -> DataFrame:
         if self._table is None:
             return self._load(self._files.addresses, self._checked(self._inferred(self._files.addresses)))
-        return self._load(self._files.addresses, self._file_columns(self._table))
+        return self._load(self._files.addresses, self._stored_columns(self._table))
 
     def _csv_with_headers(self, reader: CsvHeaderReader) -> DataFrame:
         groups = self._addresses_by_header(reader)
@@ -159,12 +178,13 @@ class _Reader:
         if not groups:
             if self._table is None:
                 self._checked(StructType(()))
-            groups = {tuple(self._table.names if self._table else ()): list(self._files.addresses)}
+            names = self._stored_columns(self._table).names if self._table else ()
+            groups = {tuple(names): list(self._files.addresses)}
         frames = [
             self._load(addresses, columns_by_header(header, self._table, inferred))
             for header, addresses in groups.items()
         ]
-        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        return self._united(frames)
 
     def _addresses_by_header(self, reader: CsvHeaderReader) -> dict[tuple[str, ...], list[str]]:
         """Return the files by their headers, without empty files."""
@@ -177,18 +197,19 @@ class _Reader:
             for address, header in zip(self._files.addresses, headers, strict=True):
                 if header is not None:
                     groups.setdefault(header, []).append(address)
+                else:
+                    self._scanned_addresses.add(address)  # the file has no line
         return groups
 
     def _has_new_column(self, header: Sequence[str]) -> bool:
         return self._table is None or any(self._table.find(name) is None for name in header)
 
-    def _file_columns(self, table: StructType) -> StructType:
-        """Return the columns of the table that are stored in the files."""
-        others = {*self._partition_names, (self._files.file_column or "").lower()}
-        return StructType(tuple(field for field in table if field.name.lower() not in others))
+    def _stored_columns(self, table: StructType) -> StructType:
+        """Return the columns of the table that are stored in the files or in their folders."""
+        return StructType(tuple(f for f in table if f.name.lower() != (self._files.file_column or "").lower()))
 
     def _inferred(self, addresses: Sequence[str]) -> StructType:
-        """Return the columns that Spark infers from the files, without those of folder names."""
+        """Return the columns that Spark infers from the content of the files."""
         # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
         is_json = self._files.source.format == "json"
         with settings(self._spark, {"spark.sql.caseSensitive": "true"} if is_json else {}):
@@ -197,13 +218,12 @@ class _Reader:
                 reader = reader.option("mode", "DROPMALFORMED")
             spark_schema = reader.load(_uris(addresses)).schema
         try:
-            columns = from_spark(spark_schema)
+            return from_spark(spark_schema)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"Could not infer the columns of the files in {self._files.folder}: {error.problem}",
                 remedy="Write each name with one spelling, or load the files of each spelling in separate runs.",
             ) from error
-        return StructType(tuple(field for field in columns if field.name.lower() not in self._partition_names))
 
     def _checked(self, schema: StructType) -> StructType:
         if not schema.fields:
@@ -216,28 +236,81 @@ class _Reader:
     def _load(
         self, addresses: Sequence[str], schema: StructType | str | None, options: Mapping[str, str] | None = None
     ) -> DataFrame:
-        types: dict[str, DataType] = {}
-        spark_schema: spark_types.StructType | str | None = None
-        if isinstance(schema, str):
-            spark_schema = schema
-        elif schema is not None:
+        """Return the rows of files with the same columns. Their partition folders may differ."""
+        groups = group_by_partition_folders(self._files.folder, addresses)
+        if schema is None and len(groups) > 1:
+            read_schema = self._configured(options or {}).load(_uris(addresses)).schema
+            frames = [
+                self._load_group(group, files, _without(read_schema, group), {}, options)
+                for group, files in groups.items()
+            ]
+        elif isinstance(schema, StructType):
             types = {field.name.lower(): field.type for field in schema}
-            spark_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
+            text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
+            frames = [
+                self._load_group(group, files, _without(text_schema, group), types, options)
+                for group, files in groups.items()
+            ]
+        else:
+            frames = [self._load_group(group, files, schema, {}, options) for group, files in groups.items()]
+        return self._united(frames)
+
+    def _load_group(
+        self,
+        group: PartitionFolders,
+        addresses: Sequence[str],
+        schema: spark_types.StructType | str | None,
+        types: Mapping[str, DataType],
+        options: Mapping[str, str] | None,
+    ) -> DataFrame:
+        """Return the rows of files with the same partition columns.
+
+        A schema without the partition columns reads their values as texts. `types` are the types to which texts are
+        converted, by lower-case name.
+        """
+        types = {name: to_type for name, to_type in types.items() if name not in group.lower_names}
 
         def read(addresses: Sequence[str], read_schema: spark_types.StructType | str | None) -> DataFrame:
-            reader = self._configured(options or {})
+            reader = self._configured(options or {}, group)
             if read_schema is not None:
                 reader = reader.schema(read_schema)
             with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
                 return self._with_file_column(reader.load(_uris(addresses)))
 
-        if self._separation is None or spark_schema is None:
-            return self._converted(read(addresses, spark_schema), types)
-        return self._converted(self._good_rows(self._separation, addresses, spark_schema, types, read), types)
+        if self._separation is None or schema is None:
+            frame = read(addresses, schema)
+        else:
+            frame = self._good_rows(self._separation, group, addresses, schema, types, read)
+        self._check_scan(frame, addresses)
+        return self._converted(frame, types, group)
+
+    def _check_scan(self, frame: DataFrame, addresses: Sequence[str]) -> None:
+        """Check that the frame scans all of these files that are not empty."""
+        file_count = sum(self._files.sizes[address] > 0 for address in addresses)
+        scanned_count = count_scanned_files(self._spark, frame)
+        if scanned_count < file_count:
+            raise self._incomplete_scan(scanned_count, file_count, addresses)
+        self._scanned_addresses.update(addresses)
+
+    def _incomplete_scan(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
+        """Return the error for a load without some files. Its record would list files whose rows are in no table."""
+        return SourceError(
+            f"Nothing was written: Spark reads only {scanned_count} of {file_count} files in {self._files.folder}. The "
+            f"other ones are among {min(addresses)} and {len(addresses) - 1} more.",
+            remedy="Run the task again if a file was replaced. Otherwise load the folders in separate runs, with "
+            "`pattern`.",
+        )
+
+    def _united(self, frames: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows of all frames, by the names of the columns."""
+        if len(frames) > 1:
+            frames = _with_partition_texts(frames, {name for group in self._groups for name in group.lower_names})
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _good_rows(
         self,
         separation: RecordSeparation,
+        group: PartitionFolders,
         addresses: Sequence[str],
         spark_schema: spark_types.StructType | str,
         types: Mapping[str, DataType],
@@ -247,14 +320,13 @@ class _Reader:
         if isinstance(spark_schema, str):
             # Spark's reader parses the DDL, so that each spelling that it accepts is accepted here.
             with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
-                spark_schema = self._configured({}).schema(spark_schema).load(_uris(addresses)).schema
-        columns = [field for field in spark_schema.fields if field.name.lower() not in self._partition_names]
+                spark_schema = self._configured({}, group).schema(spark_schema).load(_uris(addresses)).schema
         with_corrupt = spark_types.StructType([*spark_schema.fields, corrupt_field()])
         schema = RecordSchema(
             source=self._files.source,
             addresses=addresses,
-            columns=spark_types.StructType(columns),
-            types={name: to_type for name, to_type in types.items() if name not in self._partition_names},
+            columns=_without(spark_schema, group),
+            types=types,
         )
         return separation.good_rows(schema, lambda addresses: read(addresses, with_corrupt))
 
@@ -270,17 +342,17 @@ class _Reader:
             (reads_decimals and isinstance(data_type, DecimalType)) or (reads_dates and data_type == DATE)
         )
 
-    def _converted(self, frame: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
+    def _converted(self, frame: DataFrame, types: Mapping[str, DataType], group: PartitionFolders) -> DataFrame:
         """Convert the columns that were read as STRING: to `types`, and partition values to the types of the table."""
         if self._table is not None:
-            partition_columns = (self._table.find(name) for name in self._partition_names)
+            partition_columns = (self._table.find(name) for name in group.lower_names)
             types = {**{c.name.lower(): c.type for c in partition_columns if c is not None}, **types}
         if not types:
             return frame
         converted = {}
         for field in from_spark(frame.schema):
             name = field.name.lower()
-            if name in self._partition_names and field.type != STRING:  # `schema` of the source has the type
+            if name in group.lower_names and field.type != STRING:  # `schema` of the source has the type
                 continue
             to_type = types.get(name)
             if to_type is not None and spark_type(to_type) != spark_type(field.type):
@@ -298,14 +370,36 @@ class _Reader:
             )
         return frame.withColumn(name, F.col(_FILE_PATH))
 
-    def _configured(self, options: Mapping[str, str]) -> DataFrameReader:
+    def _configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
+        """Return the reader. Without a group of files with partition folders, it has no partition columns."""
         source = self._files.source
         reader = self._spark.read.format(source.format).options(**{**options, **source.options, **_STRICT})
         if source.format in ("csv", "json"):
             reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
-        if self._partition_names:
-            reader = reader.option("basePath", spark_uri(self._files.folder))
+        if group is not None and group.names:
+            base = f"{self._files.folder.rstrip('/')}/{group.base}" if group.base else self._files.folder
+            reader = reader.option("basePath", spark_uri(base))
         return reader
+
+
+def _without(schema: spark_types.StructType, group: PartitionFolders) -> spark_types.StructType:
+    """Return the columns that are not partition columns of the group."""
+    return spark_types.StructType([field for field in schema.fields if field.name.lower() not in group.lower_names])
+
+
+def _with_partition_texts(frames: Sequence[DataFrame], partition_names: Collection[str]) -> list[DataFrame]:
+    """Return the frames with one type for each partition column: STRING, if the frames have different types."""
+    types_by_name: dict[str, set[str]] = {}
+    for frame in frames:
+        for field in frame.schema.fields:
+            types_by_name.setdefault(field.name.lower(), set()).add(field.dataType.simpleString())
+    as_text = {name for name in partition_names if len(types_by_name.get(name, ())) > 1}
+
+    def converted(frame: DataFrame) -> DataFrame:
+        texts = {name: column_named(name).cast("string") for name in frame.columns if name.lower() in as_text}
+        return frame.withColumns(texts) if texts else frame
+
+    return [converted(frame) for frame in frames]
 
 
 def _uris(addresses: Sequence[str]) -> list[str]:

@@ -1,0 +1,32 @@
+"""The number of files that Spark scans for a frame, so that a reader notices files that Spark leaves out.
+
+`DataFrame.inputFiles()` does not show this: it lists also the files that Spark drops because they lie in no partition
+folder. The index of the relation answers with the list of the scan, and runs no job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltalite.spark.expressions.catalyst import query_execution
+from deltalite.spark.runtime.java_classes import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def count_scanned_files(spark: SparkSession, frame: DataFrame) -> int:
+    """Return the number of files with at least one byte that a scan of the frame reads. All columns are read."""
+    nil = getattr(java_class(spark._jvm, "scala.collection.immutable.Nil$"), "MODULE$")
+    leaves = query_execution(frame).analyzed().collectLeaves()
+    count = 0
+    for number in range(leaves.size()):
+        directories = _file_index(leaves.apply(number)).listFiles(nil, nil)
+        count += sum(directories.apply(position).files().size() for position in range(directories.size()))
+    return count
+
+
+def _file_index(leaf: Any) -> Any:
+    """Return the index of a relation: of the version 1 of Spark's data sources, or of the version 2."""
+    is_version_2 = leaf.getClass().getSimpleName().startswith("DataSourceV2")
+    return leaf.table().fileIndex() if is_version_2 else leaf.relation().location()
