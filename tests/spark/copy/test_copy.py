@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 
@@ -157,6 +158,20 @@ def test_the_schema_of_the_first_load_is_held(spark, landing, table):
     copy_files(spark, table, landing, merge_schema=True)
     assert (8, "eight", 1.5) in rows(table)
     assert loaded_names(table) == ["a.csv", "b.csv", "empty.csv", "less.csv", "more.csv"]
+
+
+def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table):
+    write_file(landing, "bad.csv", "id,name\n2,x\nabc,y\n")
+    with pytest.raises(SourceError, match=r'/bad\.csv: For input string: "abc".* parameter `quarantine`'):
+        copy_files(spark, table, landing, schema="id INT, name STRING", pattern="bad*")
+    compressed = gzip.compress(b"".join(b"%d,%d\n" % (n, n * 7919 % 104729) for n in range(20_000)))
+    (landing / "cut.csv.gz").write_bytes(compressed[: len(compressed) // 2])
+    with pytest.raises(SourceError, match=r"/cut\.csv\.gz: Unexpected end of input stream.*`pattern`"):
+        copy_files(spark, table, landing, schema="id STRING, name STRING", pattern="*.gz")
+    write_file(landing, "x.parquet", "no Parquet file")
+    with pytest.raises(SourceError, match=r"/x\.parquet is not a Parquet file.*`pattern`"):
+        copy_files(spark, table, landing, "parquet", pattern="*.parquet")
+    assert not table.exists()
 
 
 @pytest.mark.parametrize("file_format", ["json", "parquet", "orc", "text"])

@@ -50,7 +50,7 @@ from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
 from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.scanned_files import count_scanned_files
-from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
+from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path
 from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
@@ -423,9 +423,9 @@ def _opening(files: SourceFiles) -> Iterator[None]:
                 f"{description} do not exist any more: {first_line(error)}",
                 remedy="Run the task again if a file was replaced.",
             ) from error
-        remedy = "Check that the files, their format and their options are right."
+        remedy = "Check that the files, their format and their options are right. `pattern` selects files."
         if files.source.format == "avro":
             remedy += (
                 " Spark reads Avro with the package org.apache.spark:spark-avro, in `packages` or on its classpath."
             )
-        raise SourceError(f"{description} cannot be read: {first_line(error)}", remedy=remedy) from error
+        raise SourceError(f"{description} cannot be read: {file_problem(error)}", remedy=remedy) from error

@@ -25,6 +25,7 @@ from deltalite.errors import (
     SourceNotFoundError,
     UnsupportedFeatureError,
 )
+from deltalite.spark.runtime.read_failures import has_bad_record, missing_file, permanent_read_failure, read_failure
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """The errors that a call into Spark raises for a failed query."""
@@ -37,18 +38,8 @@ _QUERY_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:42|0A)[0-9A-Z]{{
 _LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
-_UNREAD_FILE_PATTERN = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
-_NO_SUCH_FILE_PATTERN = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST_PATTERN = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
-# Reasons for an unreadable file that no retry removes. A storage that does not answer is no such reason.
-_PERMANENT_REASONS = (
-    "FILE_NOT_EXIST",
-    "DATA_TYPE_MISMATCH",
-    "is not a Parquet file",
-    "MALFORMED_RECORD_IN_PARSING",
-    "doesn't contain any field Ids",
-)
 
 _AMBIGUOUS_ROWS_TAG = "DELTALITE_AMBIGUOUS_ROWS"
 _AMBIGUOUS_ROWS_PATTERN = re.compile(f"<{_AMBIGUOUS_ROWS_TAG}>(.*?)</{_AMBIGUOUS_ROWS_TAG}>", re.DOTALL)
@@ -68,15 +59,15 @@ def first_line(error: Exception) -> str:
 def data_error(error: Exception) -> DeltaLiteError | None:
     """Return the typed error for input that cannot be computed or read, or None for any other error."""
     text = _with_causes(error)
-    if missing_file := _NO_SUCH_FILE_PATTERN.search(text):
+    if message := missing_file(text):
         return SourceNotFoundError(
-            f"Nothing was written: a file of the input is missing. {missing_file[0]}",
+            f"Nothing was written: a file of the input is missing. {message}",
             remedy="Run the task again if the file was replaced during the read. VACUUM deletes files of old versions.",
         )
-    if problem := _permanent_read_failure(error):
+    if problem := permanent_read_failure(text):
         return SourceError(
             f"Nothing was written: a file of the input cannot be read. {problem}",
-            remedy="Correct or replace the file.",
+            remedy=_remedy_for_file(text),
         )
     if match := _AMBIGUOUS_ROWS_PATTERN.search(text):
         return AmbiguousRowsError(
@@ -167,13 +158,23 @@ def reading_table(root: str) -> Iterator[None]:
                 "Spark cannot open.",
                 remedy="Use PySpark 4.3, which reads such files.",
             ) from error
-        problem = _permanent_read_failure(error)
+        problem = permanent_read_failure(_with_causes(error))
         if problem is None:
             raise
         raise CorruptDataFileError(
             f"The log of {root} names a file that cannot be read. {problem}",
             remedy="If the file was removed, as by VACUUM, copy it back, or restore the table to an older version.",
         ) from error
+
+
+def _remedy_for_file(text: str) -> str:
+    """Return the remedy for a file that cannot be read."""
+    if has_bad_record(text):
+        return (
+            "Correct the record, or set the parameter `quarantine` of DeltaCopyOperator, which loads the good records "
+            "and keeps the bad ones apart."
+        )
+    return "Correct or replace the file. DeltaCopyOperator can leave it out with `pattern` or `file_names`."
 
 
 def _remedy_for_row(message: str) -> str:
@@ -190,16 +191,12 @@ def is_loss_of_rows(error: Exception) -> bool:
 
 def is_missing_path(error: Exception) -> bool:
     """Whether the error means that a path does not exist."""
-    return _NO_SUCH_FILE_PATTERN.search(_with_causes(error)) is not None
+    return missing_file(_with_causes(error)) is not None
 
 
-def _permanent_read_failure(error: Exception) -> str | None:
-    """Return Spark's message for a file that no retry can read, or None for any other error."""
-    text = _with_causes(error)
-    if not any(reason in text for reason in _PERMANENT_REASONS) and _NO_SUCH_FILE_PATTERN.search(text) is None:
-        return None
-    match = _UNREAD_FILE_PATTERN.search(text) or _NO_SUCH_FILE_PATTERN.search(text)
-    return None if match is None else match[0]
+def file_problem(error: Exception) -> str:
+    """Return the file that cannot be read, with the reason; the first line of any other error."""
+    return read_failure(_with_causes(error)) or first_line(error)
 
 
 def _has_long_name(path: str) -> bool:

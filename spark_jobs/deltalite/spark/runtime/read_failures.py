@@ -1,0 +1,75 @@
+"""The reason why Spark could not read a file, from the text of a Java exception with its causes.
+
+Spark's first message names the file, but often not the reason: `[FAILED_READ_FILE.NO_HINT] Encountered error while
+reading file file:///in/a.csv.` The innermost cause has the reason, such as `For input string: "abc"`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MISSING_FILE_PATTERN = re.compile(r"\[(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
+_UNREAD_FILE_PATTERN = re.compile(r"\[FAILED_READ_FILE\.([A-Z_]+)\] [^\n]*")
+_PATH_PATTERN = re.compile(r"Encountered error while reading file (.+?)\. +(?:Could not read footer|SQLSTATE: )")
+_WITHOUT_REASON = ("NO_HINT", "CANNOT_READ_FILE_FOOTER")
+_CAUSE_PATTERN = re.compile(
+    r"^Caused by: [\w.$]+: (.+?)(?=\n\s+at |\n\s*\n|\nCaused by: |\Z)", re.MULTILINE | re.DOTALL
+)
+_RECORD_PATTERN = re.compile(r"Malformed records are detected in record parsing: (.+?)\.? ?\n")
+_CONDITION_PATTERN = re.compile(r"^\[[A-Z][A-Z0-9_.]+\] |\.? *SQLSTATE: \w{5}$")
+_BAD_RECORD = "MALFORMED_RECORD_IN_PARSING"
+# Reasons that no retry removes. A storage that does not answer is no such reason.
+_PERMANENT_REASON_PATTERN = re.compile(
+    rf"""FILE_NOT_EXIST | DATA_TYPE_MISMATCH | {_BAD_RECORD}
+    | is\ not\ a\ Parquet\ file
+    | doesn't\ contain\ any\ field\ Ids
+    | TProtocolException:  # the metadata of a Parquet file
+    | FileFormatException:\ Malformed\ ORC\ file
+    | EOFException:\ Unexpected\ end\ of\ input\ stream  # of a compressed file
+    | IOException:\ unexpected\ end\ of\ stream$  # of a bzip2 file; the same words before more words are transient
+    | IOException:\ not\ a\ gzip\ file
+    | IOException:\ (?:invalid|incorrect)\ [a-z\ /]+$  # of zlib, such as `incorrect data check`
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_MAX_REASON_LENGTH = 500
+
+
+def missing_file(text: str) -> str | None:
+    """Return Spark's message about a file that does not exist, or None for any other error."""
+    match = _MISSING_FILE_PATTERN.search(text)
+    return None if match is None else match[0]
+
+
+def permanent_read_failure(text: str) -> str | None:
+    """Return the file and the reason why no retry can read it, or None for any other error."""
+    if _PERMANENT_REASON_PATTERN.search(text) is None and missing_file(text) is None:
+        return None
+    return read_failure(text) or missing_file(text)
+
+
+def read_failure(text: str) -> str | None:
+    """Return the file that Spark could not read and the reason, or None for an error that names no file."""
+    match = _UNREAD_FILE_PATTERN.search(text)
+    if match is None:
+        return None
+    path, reason = _PATH_PATTERN.search(match[0]), _innermost_reason(text)
+    if match[1] not in _WITHOUT_REASON or path is None or reason is None:
+        return match[0]
+    record = _RECORD_PATTERN.search(text)
+    in_record = "" if record is None else f", in the record {record[1]}"
+    return f"{path[1]}: {reason}{in_record}."
+
+
+def has_bad_record(text: str) -> bool:
+    """Whether a record of a file does not fit the schema."""
+    return _BAD_RECORD in text
+
+
+def _innermost_reason(text: str) -> str | None:
+    """Return the message of the innermost cause that has one, in one line."""
+    for message in reversed(_CAUSE_PATTERN.findall(text)):
+        reason = _CONDITION_PATTERN.sub("", " ".join(message.split())).removesuffix(".")
+        if reason and not reason.startswith("Exception thrown in "):
+            return reason if len(reason) <= _MAX_REASON_LENGTH else f"{reason[:_MAX_REASON_LENGTH]}..."
+    return None
