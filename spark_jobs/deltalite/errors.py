@@ -28,6 +28,7 @@
     │       └── ApprovalNeededError          only audits of level 'ask' did not pass; a person decides
     ├── SourceError                          the input of a task cannot be read
     │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
+    │   ├── SourceChangedError               a source file changed during the read; the task is retried
     │   ├── SourceGapError                   an incremental source lost versions that the flow has not loaded
     │   └── SourceRowsChangedError           a commit of an incremental source changed rows, not only added some
     ├── StorageError                         storage did not answer; the task is retried
@@ -260,6 +261,13 @@ class SourceNotFoundError(SourceError):
 
     retryable = True
     exit_code = 61
+
+
+class SourceChangedError(SourceError):
+    """A source file changed while the job read it."""
+
+    retryable = True
+    exit_code = 64
 
 
 class SourceGapError(SourceError):

@@ -46,7 +46,9 @@ def test_an_exit_code_of_another_program_has_no_error_class(code):
 def test_only_errors_that_another_attempt_can_solve_are_retryable():
     retryable = {cls.__name__ for cls in CLASSES if cls.retryable}
     conflicts = {cls.__name__ for cls in CLASSES if issubclass(cls, errors.ConcurrentModificationException)}
-    assert retryable == {"MaintenanceIncompleteError", "SourceNotFoundError", "StorageError"} | conflicts
+    assert retryable == {
+        "MaintenanceIncompleteError", "SourceChangedError", "SourceNotFoundError", "StorageError",
+    } | conflicts  # fmt: skip
 
 
 def test_the_docstring_shows_the_tree_of_the_classes():

@@ -7,8 +7,10 @@ folders are left out, as Spark does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -95,6 +97,40 @@ def find_files(source: SourceFolder, names: Sequence[str]) -> pa.Table:
             remedy="Correct the names, which are relative to the path of the source, or wait for the files.",
         )
     return _sorted(tables)
+
+
+def changed_files(source: SourceFolder, files: pa.Table) -> list[str]:
+    """Return the addresses of the files (`FILES`) that now have another size, modification time or ETag.
+
+    Lists only the folders of the files. A file that no longer exists is unchanged, because no later run can load it.
+
+    Raises:
+        StorageError, StoragePermissionError: a folder cannot be listed.
+    """
+    prefix_length = len(source.address.rstrip("/")) + 1
+    bases_by_folder: dict[str, set[str]] = {}
+    for address in files["address"].to_pylist():
+        folder, _, base = address[prefix_length:].rpartition("/")
+        bases_by_folder.setdefault(folder, set()).add(base)
+    versions: dict[str, tuple[int, int, str | None]] = {}
+    with ThreadPoolExecutor(max_workers=source.tree.threads, thread_name_prefix="list") as pool:
+        for content in pool.map(source.tree.list, bases_by_folder):
+            positions = [n for n, base in enumerate(content.bases) if base in bases_by_folder[content.name]]
+            versions |= {file["address"]: _version(file) for file in _table(source, content, positions).to_pylist()}
+    return [
+        file["address"]
+        for file in files.to_pylist()
+        if _is_changed(_version(file), versions.get(file["address"], _version(file)))
+    ]
+
+
+def _version(file: Mapping[str, Any]) -> tuple[int, int, str | None]:
+    return file["size_bytes"], file["modified_ms"], file["etag"] or None
+
+
+def _is_changed(before: tuple[int, int, str | None], now: tuple[int, int, str | None]) -> bool:
+    has_both_etags = before[2] is not None and now[2] is not None
+    return before[:2] != now[:2] or (has_both_etags and before[2] != now[2])
 
 
 def _warn_of_other_entries(source: SourceFolder, content: FolderContent) -> None:

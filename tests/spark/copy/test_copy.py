@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+import deltalite.commands.copy.plan as plan_module
 import deltalite.commands.write.attempt as attempt_module
 from deltalite import DeltaTable
 from deltalite.commands.restore import restore
@@ -18,6 +19,7 @@ from deltalite.errors import (
     DeltaLiteError,
     InvalidRequestError,
     SchemaMismatchError,
+    SourceChangedError,
     SourceError,
     SourceNotFoundError,
 )
@@ -158,6 +160,27 @@ def test_the_schema_of_the_first_load_is_held(spark, landing, table):
     copy_files(spark, table, landing, merge_schema=True)
     assert (8, "eight", 1.5) in rows(table)
     assert loaded_names(table) == ["a.csv", "b.csv", "empty.csv", "less.csv", "more.csv"]
+
+
+def test_a_file_that_changes_during_the_read_is_loaded_once(spark, landing, table, monkeypatch):
+    read = plan_module.read_source_files
+    changes = [lambda: write_file(landing, "a.csv", "id,name\n1,one\n3,three\n", second=9)]
+
+    def read_after_change(*arguments, **options):
+        if changes:
+            changes.pop()()
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(plan_module, "read_source_files", read_after_change)
+    first = copy_files(spark, table, landing, run="first")
+    assert sorted(row["id"] for row in DeltaTable(str(table)).to_arrow().to_pylist()) == [1, 2, 3]
+    assert copy_files(spark, table, landing, run="second").skip_reason
+    assert first.metrics["numLoadedBytes"] == sum(path.stat().st_size for path in landing.rglob("*.csv"))
+    write_file(landing, "a.csv", "id,name\n4,four\n", second=20)
+    changes += [lambda second=second: write_file(landing, "a.csv", "", second=second) for second in (21, 22)]
+    with pytest.raises(SourceChangedError, match=r"1 of 1 files changed .*a\.csv\. The operation was planned 2 times"):
+        copy_files(spark, table, landing, run="third", conflict_retries=1)
+    assert loaded_names(table) == ["a.csv", "b.csv"]
 
 
 def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table):

@@ -17,6 +17,7 @@ from deltalite.errors import (
     InvalidRequestError,
     MetadataChangedException,
     ProtocolChangedException,
+    SourceChangedError,
 )
 
 CONFLICTS = [
@@ -51,7 +52,7 @@ class Attempts:
         )
 
 
-@pytest.mark.parametrize("error", CONFLICTS)
+@pytest.mark.parametrize("error", [*CONFLICTS, SourceChangedError])
 def test_a_conflict_is_followed_by_another_attempt(error, caplog):
     attempts = Attempts(error, error)
     assert attempts.run() == "done" and attempts.count == 3

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from deltalite.errors import InvalidRequestError, SourceNotFoundError
-from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
+from deltalite.loaded_files.listing import SourceFolder, changed_files, find_files, list_files
 from deltalite.requests.globs import NamePattern
 from deltalite.requests.source_paths import split_address
 from deltalite.storage.local_tree import LocalTree
@@ -93,6 +93,31 @@ def test_etags_of_a_tree_reach_the_files():
             )
 
     assert list_files(SourceFolder(tree=Tree(), address="/r"), "", None)["etag"].to_pylist() == ["x", None]
+
+
+def test_files_that_changed_since_the_listing_are_found(folder, tmp_path):
+    files = list_files(folder, "", None)
+    (tmp_path / "new.csv").write_text("x")
+    (tmp_path / "b.json").unlink()
+    assert changed_files(folder, files) == [], "a file that is deleted cannot be loaded twice"
+    os.utime(tmp_path / "day=1/c.csv", (9, 9))
+    (tmp_path / "x/y/e.csv").write_text("longer")
+    os.utime(tmp_path / "x/y/e.csv", (4, 4))
+    assert changed_files(folder, files) == ["s3://landing/day=1/c.csv", "s3://landing/x/y/e.csv"]
+
+
+@pytest.mark.parametrize(("before", "now", "count"), [("x", "y", 1), ("x", "x", 0), (None, "y", 0), ("x", None, 0)])
+def test_a_file_with_another_etag_has_changed(before, now, count):
+    etags = [before, now]
+
+    class Tree:
+        root, threads = "/r", 1
+
+        def list(self, folder):
+            return FolderContent(name=folder, bases=["a"], sizes=[1], times_ms=[1], etags=[etags.pop(0)])
+
+    source = SourceFolder(tree=Tree(), address="/r")
+    assert len(changed_files(source, list_files(source, "", None))) == count
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ Two errors are not retried:
 - a conflict with an earlier attempt of the same run
 - the failure of a commit that does not conflict, but too often loses the race for the next version
 
+A change of a source file during the read is a conflict too, with the writer of the file (`SourceChangedError`).
+
 Executors keep rows that must not be computed twice (`computed_once`). If such an executor is lost, the command replans
 too. These attempts do not count as retries after a conflict.
 """
@@ -30,6 +32,7 @@ from deltalite.errors import (
     ConcurrentFlowException,
     MetadataChangedException,
     ProtocolChangedException,
+    SourceChangedError,
 )
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_loss_of_rows
 
@@ -42,6 +45,7 @@ _CONFLICTS = (
     ConcurrentFlowException,
     MetadataChangedException,
     ProtocolChangedException,
+    SourceChangedError,
 )
 _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # Spark also repeats a stage that loses its input three times.
@@ -83,7 +87,8 @@ def replan_on_conflict(
         clock: a monotonic clock, in seconds.
 
     Raises:
-        ConcurrentModificationException: the conflict of the last attempt, with the number of attempts.
+        ConcurrentModificationException, SourceChangedError: the conflict of the last attempt, with the number of
+            attempts.
         DeltaLiteError: any other error of an attempt, without a retry.
         Spark's errors: the attempt lost computed rows for the fourth time, or failed for another reason.
     """

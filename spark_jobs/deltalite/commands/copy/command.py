@@ -3,15 +3,18 @@
 The steps:
 
 1. Load a snapshot, and look for an earlier commit of this run.
-2. List the files of the source, once for all attempts. Look them up in the record of the snapshot (`plan.py`).
-3. Read the new files, and write their rows like a write does. No version refers to the new data files yet.
+2. List the files of the source, once for all attempts while no file changes. Look them up in the record of the snapshot
+   (`plan.py`).
+3. Read the new files, and write their rows like a write does. No version refers to the new data files yet. Check that
+   the files still have the size, the time and the ETag of the listing.
 4. Commit the bad records and the rejected rows to the quarantine table, if there is one, in place of those of earlier
    attempts of the run.
 5. Write the record with the new files. No version names it yet.
 6. Commit the data files, the run and the transaction that names the record, in one version.
 
 A kill before step 6 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
-step 1, and leaves these files out. With `validate_only` it stops in step 3, and writes nothing.
+step 1, and leaves these files out. If a file changed during the read, the command replans too, and lists the files
+again. With `validate_only` it stops in step 3, and writes nothing.
 """
 
 from __future__ import annotations
@@ -54,12 +57,13 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
     Raises:
         SourceNotFoundError: the folder, or a file, does not exist.
         SourceError: a file cannot be read, or a record does not fit the schema.
+        SourceChangedError: a file changed during each attempt to read it.
         DeltaLiteError: as `write`. The table is unchanged, except perhaps after a `CommitStateUnknownError`.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
 
-    @cache  # one listing for all attempts
+    @cache  # one listing for all attempts, until a file changes
     def source() -> ListedSource:
         listed = list_source(spark, request)
         _log.info("Found %s files in %s that match.", listed.files.num_rows, listed.folder)
@@ -73,7 +77,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         spark,
         write_request,
         describe=partial(_operation, request, write_request),
-        plan=lambda base: plan_load(request, store, source(), base, bad_records),
+        plan=lambda base: plan_load(request, store, source(), base, bad_records, source.cache_clear),
         quarantine=bad_records,
     )
 

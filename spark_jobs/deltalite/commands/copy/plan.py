@@ -1,13 +1,14 @@
 """The plan of one attempt: the files to load, their rows, and their record.
 
-The files are listed once for all attempts of a run. Each attempt looks them up in the record of the snapshot on which
-its commit is based, and the commit conflicts with every other commit that changes the record. So no file is loaded
-twice.
+The files are listed once for all attempts of a run, and again only if one of them changed while an attempt read it.
+The record would otherwise hold another size or time than that of the loaded rows. Each attempt looks the files up in
+the record of the snapshot on which its commit is based, and the commit conflicts with every other commit that changes
+the record. So no file is loaded twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.copy.bad_records import BadRecords
 from deltalite.commands.quarantine import check_separate
-from deltalite.errors import InvalidRequestError, SourceNotFoundError
+from deltalite.errors import InvalidRequestError, SourceChangedError, SourceError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files
-from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
+from deltalite.loaded_files.listing import SourceFolder, changed_files, find_files, list_files
 from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
 from deltalite.loaded_files.record import add_loaded_files, find_loaded
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
@@ -112,6 +113,7 @@ class FileLoad:
     - `base`: the snapshot on which the commit is based, None without a table.
     - `manifest`: the record of that snapshot.
     - `bad_records`: the bad records of all attempts, None without a quarantine.
+    - `list_again`: makes the next attempt list the files again. None if the attempt commits nothing.
     """
 
     request: CopyRequest
@@ -121,6 +123,7 @@ class FileLoad:
     manifest: Manifest
     choice: FileChoice
     bad_records: BadRecords | None
+    list_again: Callable[[], None] | None
 
     @property
     def loaded(self) -> tuple[pa.Table, StructType | None]:
@@ -149,7 +152,36 @@ class FileLoad:
 
     @contextmanager
     def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:
-        """Yield the rows of the files, or of the query over them."""
+        """Yield the rows of the files, or of the query over them. At the end, check that no file changed meanwhile.
+
+        Raises:
+            SourceChangedError: a file changed. Its rows are perhaps those of another file than the listed one.
+            SourceError: as `read_source_files`.
+        """
+        try:
+            with self._unchecked_rows(spark, sources, request) as rows:
+                yield rows
+        except SourceError as error:
+            self._check_unchanged(spark, error)
+            raise
+        self._check_unchanged(spark)
+
+    def _check_unchanged(self, spark: SparkSession, cause: Exception | None = None) -> None:
+        if self.list_again is None:
+            return
+        changed = changed_files(_source_folder(spark, self.folder), self.choice.files)
+        if changed:
+            self.list_again()
+            raise SourceChangedError(
+                f"Nothing was loaded into {self.request.table}: {len(changed)} of {self.choice.files.num_rows} files "
+                f"changed during the read, such as {min(changed)}.",
+                remedy="Run the task again. Let the producer write under a hidden name, and rename the complete file.",
+            ) from cause
+
+    @contextmanager
+    def _unchecked_rows(
+        self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest
+    ) -> Iterator[QueryRows]:
         (name,) = sources
         files = SourceFiles(
             source=self.request.source,
@@ -195,8 +227,12 @@ def plan_load(
     source: ListedSource,
     base: Snapshot | None,
     bad_records: BadRecords | None = None,
+    list_again: Callable[[], None] | None = None,
 ) -> FileLoad:
     """Choose the files that the attempt on `base` loads. Reads the record, and no source file.
+
+    With `list_again`, the attempt checks that the files do not change while it reads them. It calls the function after
+    a change.
 
     Raises:
         InvalidRequestError: the table forgets transactions.
@@ -222,4 +258,5 @@ def plan_load(
         manifest=manifest,
         choice=choice,
         bad_records=bad_records,
+        list_again=list_again,
     )
