@@ -47,6 +47,12 @@ class FileChoice:
             metrics |= {"minModificationTime": int(times.min()), "maxModificationTime": int(times.max())}
         return metrics
 
+    @property
+    def metrics_without_load(self) -> Mapping[str, int]:
+        """The metrics of a run that only checks the files, so that all of them remain."""
+        remaining_count = self.listed_count - self.skipped_count
+        return {**self.metrics, "numLoadedFiles": 0, "numLoadedBytes": 0, "numRemainingFiles": remaining_count}
+
 
 def choose_files(
     listed: pa.Table, is_loaded: Booleans, *, force: bool, max_files: int | None, max_bytes: int | None

@@ -194,7 +194,20 @@ def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table
     write_file(landing, "x.parquet", "no Parquet file")
     with pytest.raises(SourceError, match=r"/x\.parquet is not a Parquet file.*`pattern`"):
         copy_files(spark, table, landing, "parquet", pattern="*.parquet")
+    write_file(landing, "upper.csv.GZ", "id\n")
+    with pytest.raises(SourceError, match=r"upper\.csv\.GZ, .*lower case"):
+        copy_files(spark, table, landing, pattern="*.GZ")
     assert not table.exists()
+
+
+def test_headers_without_records_decide_no_types(spark, tmp_path, table):
+    landing = tmp_path / "landing"
+    write_file(landing, "a.csv", "id,amount\n\n")
+    with pytest.raises(SourceError, match="the files have no record"):
+        copy_files(spark, table, landing)
+    write_file(landing, "b.csv", "id,amount\n1,2.5\n")
+    copy_files(spark, table, landing)
+    assert rows(table) == [(1, 2.5)]
 
 
 @pytest.mark.parametrize("file_format", ["json", "parquet", "orc", "text"])
@@ -270,7 +283,8 @@ def test_partition_folders_a_schema_and_a_query(spark, tmp_path, table):
 def test_a_validation_checks_rows_and_writes_nothing(spark, landing, table):
     result = copy_files(spark, table, landing, run="check", validate_only=1)
     assert (result.committed, result.skipped, result.version) == (False, False, None)
-    assert result.metrics["numValidRows"] == 1
+    assert (result.metrics["numValidRows"], result.metrics["numLoadedFiles"]) == (1, 0)
+    assert result.metrics["numRemainingFiles"] == 2
     assert not table.exists()
     define_table(spark, TableRequest(table=str(table), schema="id INT NOT NULL, name STRING"))
     write_file(landing, "null.csv", "id,name\n,none\n", second=9)

@@ -121,5 +121,5 @@ def _validate(
     quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count) + counts.rejected}
     _log.info("Checked %s rows of %s files; nothing was written.", counts.total, load.choice.files.num_rows)
     version = None if base is None else base.version
-    metrics = {**load.metrics, "numValidRows": counts.valid, **quarantined}
+    metrics = {**load.choice.metrics_without_load, "numValidRows": counts.valid, **quarantined}
     return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

@@ -55,6 +55,7 @@ from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
 _HEADER_THREADS = 16
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
 _MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
 _STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _FAIL_FAST = {"mode": "FAILFAST"}
@@ -104,6 +105,7 @@ def read_source_files(
         InvalidRequestError: the schema or an option of the source is wrong.
         SchemaMismatchError: the files have the column `file_column` already.
     """
+    _refuse_capital_endings(files)
     with _opening(files):
         return _Reader(spark, files, table, merge_schema=merge_schema, separation=separation).frame()
 
@@ -175,9 +177,9 @@ class _Reader:
         if self._table is None or self._merge_schema:
             with_new_columns = [header for header in groups if self._has_new_column(header)]
             inferred = wider_columns(self._inferred(groups[header]) for header in with_new_columns)
+        if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
+            self._checked(StructType(()))
         if not groups:
-            if self._table is None:
-                self._checked(StructType(()))
             names = self._stored_columns(self._table).names if self._table else ()
             groups = {tuple(names): list(self._files.addresses)}
         frames = [
@@ -185,6 +187,11 @@ class _Reader:
             for header, addresses in groups.items()
         ]
         return self._united(frames)
+
+    def _has_no_record(self) -> bool:
+        """Whether all CSV files are empty below their headers. Otherwise a header would make each column a STRING."""
+        reader = self._configured({}).option("mode", "PERMISSIVE").schema("value STRING")
+        return reader.load(_uris(self._files.addresses)).isEmpty()
 
     def _addresses_by_header(self, reader: CsvHeaderReader) -> dict[tuple[str, ...], list[str]]:
         """Return the files by their headers, without empty files."""
@@ -400,6 +407,18 @@ def _with_partition_texts(frames: Sequence[DataFrame], partition_names: Collecti
         return frame.withColumns(texts) if texts else frame
 
     return [converted(frame) for frame in frames]
+
+
+def _refuse_capital_endings(files: SourceFiles) -> None:
+    """Refuse names such as `a.csv.GZ`, because Hadoop decompresses only files with an ending in lower case."""
+    if files.source.format not in ("csv", "json", "text"):
+        return
+    for address in files.addresses:
+        if address.lower().endswith(_COMPRESSED_ENDINGS) and not address.endswith(_COMPRESSED_ENDINGS):
+            raise SourceError(
+                f"Spark does not decompress {address}, because the ending of its name is not in lower case.",
+                remedy="Rename the file, or leave it out with `pattern` or `file_names`.",
+            )
 
 
 def _uris(addresses: Sequence[str]) -> list[str]:
