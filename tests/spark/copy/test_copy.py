@@ -200,6 +200,25 @@ def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table
     assert not table.exists()
 
 
+def test_parquet_files_with_different_types_are_read_with_the_types_of_the_table(spark, tmp_path, table):
+    landing = tmp_path / "landing"
+    define_table(spark, TableRequest(table=str(table), schema="id BIGINT, price DECIMAL(9,2)"))
+    queries = ["1 AS id", "2L AS id, 1.5 AS price", "3 AS id", "4L AS id, true AS new"]
+    for number, query in enumerate(queries):
+        spark.sql(f"SELECT {query}").coalesce(1).write.parquet(f"{landing}/{number}")
+    with pytest.raises(SchemaMismatchError, match=r"new.*merge_schema"):
+        copy_files(spark, table, landing, "parquet")
+    copy_files(spark, table, landing, "parquet", pattern="[0-2]/*")
+    copy_files(spark, table, landing, "parquet", merge_schema=True)
+    assert [(row[0], row[1] and str(row[1]), row[2]) for row in rows(table)] == [
+        (1, None, None), (2, "1.50", None), (3, None, None), (4, None, True),
+    ]  # fmt: skip
+    spark.sql("SELECT 5 AS id").coalesce(1).write.parquet(f"{landing}/5")
+    spark.sql("SELECT 'x' AS id").coalesce(1).write.parquet(f"{landing}/6")
+    with pytest.raises(SourceError, match="Data type mismatches"):
+        copy_files(spark, table, landing, "parquet")
+
+
 def test_headers_without_records_decide_no_types(spark, tmp_path, table):
     landing = tmp_path / "landing"
     write_file(landing, "a.csv", "id,amount\n\n")

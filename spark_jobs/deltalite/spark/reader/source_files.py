@@ -1,6 +1,8 @@
 """The rows of listed source files, read with the types of the table.
 
-- Parquet and ORC files have types. Columns that a file lacks are null. Avro files need a schema in the request.
+- Parquet and ORC files have types. Columns that a file lacks are null. If Parquet files differ in the types of a
+  column, Spark reads them with the types of the table, and fails for a type that it cannot widen.
+- Avro files need a schema in the request.
 - JSON has no types, so Spark infers the columns of the files. Columns that the table has are read with its types.
 - CSV files with a header are grouped by their headers, because Spark assigns columns to a header by position.
 - CSV files without a header have the columns of the table, in its order.
@@ -50,7 +52,7 @@ from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
 from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.scanned_files import count_scanned_files
-from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path
+from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path, is_schema_conflict
 from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
@@ -58,6 +60,8 @@ _HEADER_THREADS = 16
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
 _MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
 _STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+_MERGED = {"mergeSchema": "true"}
+_MAX_MERGES = 64  # Spark reads the metadata of some files for each of them
 _FAIL_FAST = {"mode": "FAILFAST"}
 _PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
@@ -148,8 +152,10 @@ class _Reader:
         if source.schema is not None:
             return self._load(addresses, source.schema)
         match source.format:
-            case "parquet" | "orc":
-                return self._load(addresses, None, {"mergeSchema": "true"})
+            case "parquet":
+                return self._parquet()
+            case "orc":
+                return self._load(addresses, None, _MERGED)
             case "json":
                 return self._json()
             case "csv":
@@ -157,6 +163,28 @@ class _Reader:
                 return self._csv_with_headers(headers) if headers.has_header else self._csv_by_position()
             case _:
                 return self._load(addresses, None)
+
+    def _parquet(self) -> DataFrame:
+        """Return the rows, with the types of the table if the files have different types in a column."""
+        addresses = self._files.addresses
+        try:
+            return self._load(addresses, None, _MERGED)
+        except SPARK_ERRORS as error:
+            if self._table is None or not is_schema_conflict(error):
+                raise
+        inferred = wider_columns(self._parquet_schemas(addresses, _MAX_MERGES))
+        return self._load(addresses, schema_for_reading(StructType(tuple(inferred.values())), self._table))
+
+    def _parquet_schemas(self, addresses: Sequence[str], merges: int) -> list[StructType]:
+        """Return schemas that together have all columns of the files. `merges` limits the number of attempts."""
+        try:
+            return [from_spark(self._configured(_MERGED).load(_uris(addresses)).schema)]
+        except SPARK_ERRORS as error:
+            if not is_schema_conflict(error) or len(addresses) == 1 or merges < 2:  # noqa: PLR2004  two halves
+                raise
+        half = len(addresses) // 2
+        parts = (addresses[:half], addresses[half:])
+        return [schema for part in parts for schema in self._parquet_schemas(part, merges // 2)]
 
     def _json(self) -> DataFrame:
         inferred = self._inferred(self._files.addresses)
@@ -343,7 +371,7 @@ class _Reader:
         An option that changes the format of the values needs Spark's reader.
         """
         options = {name.lower() for name in self._files.source.options}
-        reads_decimals = "locale" not in options
+        reads_decimals = "locale" not in options and self._files.source.format != "parquet"
         reads_dates = self._files.source.format == "json" and "dateformat" not in options
         return lambda data_type: (
             (reads_decimals and isinstance(data_type, DecimalType)) or (reads_dates and data_type == DATE)

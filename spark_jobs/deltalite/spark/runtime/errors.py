@@ -35,6 +35,7 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 _CONDITION_PATTERN = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
 _DATA_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
 _QUERY_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
+_SCHEMA_CONFLICT = "[CANNOT_MERGE_SCHEMAS]"
 _LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
@@ -192,6 +193,11 @@ def is_loss_of_rows(error: Exception) -> bool:
 def is_missing_path(error: Exception) -> bool:
     """Whether the error means that a path does not exist."""
     return missing_file(_with_causes(error)) is not None
+
+
+def is_schema_conflict(error: Exception) -> bool:
+    """Whether Spark cannot merge the schemas of several files, because a column has different types."""
+    return _SCHEMA_CONFLICT in _with_causes(error)
 
 
 def file_problem(error: Exception) -> str:
