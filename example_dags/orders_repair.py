@@ -1,6 +1,6 @@
 """Repair rows that an audit of `orders_quarantine` put into the quarantine, and load them into their table.
 
-Trigger this DAG after you have looked at the rows and know the repair. The first task reads the record of each row,
+Trigger this DAG after you have read the rows and know the repair. The first task reads the record of each row,
 which is the row as JSON, repairs it, and inserts the orders that the table does not have. The second task removes the
 rows from the quarantine whose orders the table has.
 

@@ -326,7 +326,7 @@ def test_files_whose_rows_fail_an_audit_are_not_loaded(spark, landing, table):
 
 
 def test_tables_and_folders_that_cannot_keep_a_record_are_refused(spark, landing, table):
-    with pytest.raises(InvalidRequestError, match="lie in one another"):
+    with pytest.raises(InvalidRequestError, match="or lies in it"):
         copy_files(spark, landing / "table", landing)
     copy_files(spark, table, landing)
     retention = {"delta.setTransactionRetentionDuration": "interval 1 day"}

@@ -253,8 +253,22 @@ def test_a_first_merge_that_finds_a_new_table_merges_into_it(spark, tmp_path, mo
     assert sorted([*merged, *(row["record"]["id"] for row in quarantined(quarantine))]) == list(range(40))
 
 
+def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path):
+    table = tmp_path / "t"
+    audits = options(tmp_path / "quarantine", {"name": "names", "rows": "name IS NULL", "max_share": 1})
+    history = {"sequence_by": "seq", "exclude": ("gone",), "delete_when": "gone", **audits}
+    rows_of_days = [
+        ["1, 'a', 1, false", "2, 'b', 1, CAST(NULL AS BOOLEAN)", "3, CAST(NULL AS STRING), 1, true"],
+        ["1, CAST(NULL AS STRING), 2, true", "2, CAST(NULL AS STRING), 2, false"],
+    ]
+    results = [apply_rows(spark, table, values("id, name, seq, gone", *day), **history) for day in rows_of_days]
+    assert [result.quarantine.rows for result in results] == [0, 1]
+    shown = DeltaTable(str(table)).to_arrow().to_pylist()
+    assert [(row["id"], row["name"]) for row in shown if row["is_current"]] == [(2, "b")]
+
+
 def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
-    """A merge that is cleared reads its source again, unless the source is incremental."""
+    """A merge that is cleared reads its source again, unless it loads only what is new in an incremental source."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     write_rows(spark, table, values("id, note", "1, 'a'"))
     audits = options(quarantine, NEGATIVE)
@@ -272,6 +286,9 @@ def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
         write_rows(spark, source, values("id, note, amount", f"{generation}, 'c', -1"))
         merge_into(spark, table, None, ON, identity=cleared(generation), **load)
     assert [row["record"]["id"] for row in quarantined(quarantine, "r")] == [3, 4], "no run reads the first row again"
+    define_table(spark, TableRequest(table=str(table), reset_flows={str(source): None}))
+    merge_into(spark, table, None, ON, identity=cleared(5), **load)
+    assert [(row["record"]["id"], row["txn_version"]) for row in quarantined(quarantine, "r")] == [(3, 5), (4, 5)]
 
 
 def test_a_retry_replaces_the_rows_of_a_killed_merge(spark, tmp_path, monkeypatch):

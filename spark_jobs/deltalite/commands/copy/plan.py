@@ -99,7 +99,7 @@ def _refuse_overlap(folder: str, request: CopyRequest) -> None:
     table = canonical_address(parse_location(request.table))
     if contain_one_another(folder, table):
         raise InvalidRequestError(
-            f"The source {folder} and the table {table} lie in one another, so files of the table could be loaded.",
+            f"The source {folder} contains the table {table}, or lies in it, so files of the table could be loaded.",
             remedy="Move the files to a separate folder.",
         )
 

@@ -75,10 +75,12 @@ class PreparedRows:
         return self.frame if self.is_computed else compute_once(self.frame)
 
 
-def prepare_rows(spark: SparkSession, request: QueryRequest, rows: DataFrame) -> PreparedRows:
+def prepare_rows(
+    spark: SparkSession, request: QueryRequest, rows: DataFrame, delete_when: str | None = None
+) -> PreparedRows:
     """Return the rows of the query that take part in the merge: no rejected row, and one row of each key.
 
-    Compute the rows only if audits can reject rows.
+    Compute the rows only if audits can reject rows. They reject no row for which the SQL `delete_when` is true.
 
     Raises:
         AuditFailedError: an audit rejects more rows than its limit allows.
@@ -88,7 +90,7 @@ def prepare_rows(spark: SparkSession, request: QueryRequest, rows: DataFrame) ->
     audits = rejecting_audits(request.audits)
     if not audits:
         return PreparedRows(frame=deduplicate_rows(rows, request.deduplicate), is_computed=False, rejected=None)
-    separated = separate_rows(rows, audits)
+    separated = separate_rows(rows, audits, delete_when)
     rejected = RejectedRows.of_source(request.table, audits, separated)
     rejected.check_limits(spark)
     good = deduplicate_rows(separated.good, request.deduplicate)
@@ -116,10 +118,18 @@ class MergeSource:
     executor lost are computed again. The quarantine then gets the rejected rows of the new computation.
     """
 
-    def __init__(self, spark: SparkSession, request: QueryRequest, quarantine: Quarantine | None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        request: QueryRequest,
+        quarantine: Quarantine | None,
+        *,
+        delete_when: str | None = None,
+    ) -> None:
         self._spark = spark
         self._request = request
         self._quarantine = quarantine
+        self._delete_when = delete_when
         self._computed: ComputedSource | None = None
 
     @contextmanager
@@ -145,7 +155,7 @@ class MergeSource:
                 self._spark, sources, request.query, request.query_params, loads=loads.source_loads
             ) as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
-                rows = prepare_rows(self._spark, request, query.frame)
+                rows = prepare_rows(self._spark, request, query.frame, self._delete_when)
                 computed = ComputedSource(
                     rows=rows.compute(),
                     versions=query.source_versions,

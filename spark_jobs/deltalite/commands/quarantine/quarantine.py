@@ -142,7 +142,7 @@ def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None
     `addresses` has canonical addresses by a text for the error, such as "table".
 
     Raises:
-        InvalidRequestError: two of them lie in one another.
+        InvalidRequestError: one of them contains another.
     """
     if quarantine is None:
         return
@@ -150,6 +150,6 @@ def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None
     for role, address in addresses.items():
         if contain_one_another(quarantine, address):
             raise InvalidRequestError(
-                f"The quarantine {quarantine} and the {role} {address} lie in one another.",
+                f"The quarantine {quarantine} contains the {role} {address}, or lies in it.",
                 remedy="Give the address of a separate folder as `quarantine`.",
             )

@@ -147,8 +147,8 @@ def _attempt(
         proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings, measured=measured)
         if quarantine is not None:
             rejected_rows = None if change.rejected is None else change.rejected.frame(spark)
-            # Without an incremental source, a cleared run reads the rows again that it has rejected before.
-            quarantine.commit(rejected_rows, base, replaces_committed=not loads.ranges)
+            # A cleared run that reads the complete source reads the rows again that it has rejected before.
+            quarantine.commit(rejected_rows, base, replaces_committed=not loads.is_partial)
             proposal = replace(proposal, operation=quarantine.described(proposal.operation))
         proposal = replace(proposal, offsets=loads.record())
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())

@@ -84,7 +84,8 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
         first_result = _write_first_rows(spark, request, quarantine)
         if first_result is not None:
             return first_result
-    plan = partial(_plan_change, spark, request, MergeSource(spark, request, quarantine))
+    source = MergeSource(spark, request, quarantine, delete_when=request.delete_when)
+    plan = partial(_plan_change, spark, request, source)
     describe = partial(_operation, request)
     return change_rows(spark, with_order_policy(request), plan, describe, quarantine=quarantine)
 
@@ -97,7 +98,7 @@ def _write_first_rows(
 
     def convert(query_rows: DataFrame) -> ConvertedRows:
         layout = layout_of(request, query_rows, base=None, rules=_NO_RULES)
-        prepared = prepare_rows(spark, request, query_rows)
+        prepared = prepare_rows(spark, request, query_rows, request.delete_when)
         source = prepared.compute()
         _check_has_keys(request, source, layout)
         table, size = empty_table(spark, layout), measure_size(source)
