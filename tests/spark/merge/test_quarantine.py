@@ -189,7 +189,7 @@ def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
     assert "it is int, not boolean" in failure_of(InvalidRequestError, {"name": "a", "rows": "amount"})
     text = failure_of(InvalidRequestError, {"name": "good", "rows": "id < 0"}, {"name": "n", "rows": "INT(note) < 0"})
     assert "the audit 'n' with the SQL (INT(note) < 0) fails for a row" in text
-    assert "lie in one another" in failure_of(InvalidRequestError, NEGATIVE, quarantine=str(table / "bad"))
+    assert "or lies in it" in failure_of(InvalidRequestError, NEGATIVE, quarantine=str(table / "bad"))
     failing = {"name": "notes", "rows": "note = 'c'", "level": "fail"}
     assert "'notes'" in failure_of(AuditFailedError, {**default, "max_rows": 2}, failing)
     assert "'notes'" not in failure_of(AuditFailedError, {**default, "max_rows": 1}, failing)
