@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from deltalite.spark.reader.quarantined_rows import rows_as_records
+from deltalite.spark.reader.quarantined_rows import rejected_rows_as_records
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +53,15 @@ KEYS = {
 }
 
 
+def with_record(row, names):
+    """One row with its columns and its record in a quarantine."""
+    marked = row.withColumn("mark", F.lit("0"))
+    return row.crossJoin(rejected_rows_as_records(marked, names, "mark", {"a": "it is bad"}).select("record"))
+
+
 def test_from_json_returns_the_values_of_each_type(spark):
     rows = spark.sql("SELECT " + ", ".join(f"{value} AS {name}" for name, value in VALUES.items()))
-    records = rows_as_records(rows, list(VALUES), {name: name for name in VALUES})
+    records = with_record(rows, list(VALUES))
     restored = records.withColumn("row", F.from_json("record", rows.schema, {"mode": "FAILFAST"}))
     equal = {
         name: f"map_entries({name}) <=> map_entries(row.{name})" if name.endswith("_keys") else f"{name} <=> row.{name}"
@@ -67,7 +73,7 @@ def test_from_json_returns_the_values_of_each_type(spark):
 
 def test_keys_that_are_no_texts_are_restored_from_their_texts(spark):
     rows = spark.sql("SELECT " + ", ".join(f"{value} AS {name}" for name, (value, _, _) in KEYS.items()))
-    records = rows_as_records(rows, list(KEYS), {name: name for name in KEYS})
+    records = with_record(rows, list(KEYS))
     schema = ", ".join(f"{name} {data_type}" for name, (_, data_type, _) in KEYS.items())
     restored = records.withColumn("row", F.from_json("record", schema, {"mode": "FAILFAST"}))
     equal = [
@@ -81,7 +87,7 @@ def test_keys_that_are_no_texts_are_restored_from_their_texts(spark):
 def test_a_variant_keeps_numbers_and_texts_but_no_dates(spark):
     variant = 'parse_json(\'{"a":[1,2.5,"x",null],"b":true}\')'
     rows = spark.sql(f"SELECT {variant} AS plain, CAST(DATE'2026-01-01' AS VARIANT) AS day")
-    records = rows_as_records(rows, ["plain", "day"], {"plain": "plain", "day": "day"})
+    records = with_record(rows, ["plain", "day"])
     restored = records.withColumn("row", F.from_json("record", "plain VARIANT, day VARIANT", {"mode": "FAILFAST"}))
     values = restored.selectExpr(
         "to_json(plain) = to_json(row.plain) AND schema_of_variant(plain) = schema_of_variant(row.plain) AS plain",
