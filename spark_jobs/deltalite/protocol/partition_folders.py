@@ -67,5 +67,5 @@ def _is_partition_folder(name: str) -> bool:
 
 
 def _unescaped(name: str) -> str:
-    """Return the name of a column without the escapes of Hive."""
+    """Return the name of a column as Spark reads it: each escape is one character."""
     return _ESCAPE_PATTERN.sub(lambda match: chr(int(match[1], 16)), name)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-import deltalite.spark.reader.source_files as source_files_module
 from deltalite.errors import SourceError
 from deltalite.protocol.partition_folders import PartitionFolders
+from deltalite.spark.reader import file_loading
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import DeltaTable, sorted_rows
 
@@ -83,7 +83,7 @@ def test_a_load_fails_if_spark_would_leave_out_a_file(spark, landing, table, mon
 
     def return_groups(first, last, group):
         groups = lambda _, addresses: {group: sorted(addresses)[first:last]}
-        monkeypatch.setattr(source_files_module, "group_by_partition_folders", groups)
+        monkeypatch.setattr(file_loading, "group_by_partition_folders", groups)
 
     return_groups(0, 2, PartitionFolders(names=("day",)))
     with pytest.raises(SourceError, match=r"only 1 of 2 files in \S+landing.*a\.csv"):
@@ -92,7 +92,7 @@ def test_a_load_fails_if_spark_would_leave_out_a_file(spark, landing, table, mon
     with pytest.raises(SourceError, match=r"only 1 of 2 files in \S+landing.*a\.csv"):
         copy_files(spark, table, landing, "text")
     monkeypatch.undo()
-    monkeypatch.setattr(source_files_module, "_MAX_PARTITION_GROUPS", 1)
+    monkeypatch.setattr(file_loading, "_MAX_PARTITION_GROUPS", 1)
     with pytest.raises(SourceError, match=r"partition folders of 2 kinds"):
         copy_files(spark, table, landing)
     assert not table.exists()

@@ -10,7 +10,8 @@ import pytest
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from deltalite.requests import Source
 from deltalite.spark.reader.bad_records import RecordSeparation
-from deltalite.spark.reader.source_files import SourceFiles, read_source_files
+from deltalite.spark.reader.file_loading import SourceFiles
+from deltalite.spark.reader.source_files import read_source_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 

@@ -30,7 +30,8 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.hadoop.tree import source_tree
-from deltalite.spark.reader.source_files import SourceFiles, read_source_files
+from deltalite.spark.reader.file_loading import SourceFiles
+from deltalite.spark.reader.source_files import read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files

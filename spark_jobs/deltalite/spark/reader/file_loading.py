@@ -1,0 +1,271 @@
+"""Loads source files with one schema, so that no file is lost.
+
+Spark reads files with different partition folders separately, and the rows are united by the names of the columns. A
+file without the folder of a partition column has NULL in it. Spark drops files that lie in no partition folder if other
+files do, so the loader checks that Spark scans every file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import types as spark_types
+
+from deltalite.errors import SchemaMismatchError, SourceError
+from deltalite.protocol.partition_folders import PartitionFolders, group_by_partition_folders
+from deltalite.protocol.schema import DataType, DecimalType, StructType
+from deltalite.protocol.source_schemas import DATE, STRING, with_types_as_text
+from deltalite.requests import Source
+from deltalite.spark.columns.assigning import assign_value
+from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.types import from_spark, spark_type, to_spark
+from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
+from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
+from deltalite.spark.reader.scanned_files import count_scanned_files
+from deltalite.spark.runtime.session import settings
+
+_FILE_PATH = "_metadata.file_path"
+_MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
+_STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+_FAIL_FAST = {"mode": "FAILFAST"}
+_PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """The files to read.
+
+    - `folder`: the canonical address of the folder of the source, with which all addresses begin.
+    - `sizes`: the canonical addresses of the files, and their sizes in bytes.
+    - `file_column`: the name of a column for the address of the file of a row, None without one.
+    """
+
+    source: Source
+    folder: str
+    sizes: Mapping[str, int]
+    file_column: str | None = None
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """The canonical addresses of the files."""
+        return list(self.sizes)
+
+
+class FileLoader:
+    """Loads the files of one read, in several calls if their columns differ.
+
+    Args:
+        spark: the session.
+        files: all files of the read.
+        table: the columns of the table, None if they are unknown. Partition values get their types.
+        separation: separates the bad records of CSV and JSON files, None if a bad record fails the query.
+
+    Raises:
+        SourceError: the partition folders are too different.
+    """
+
+    def __init__(
+        self, spark: SparkSession, files: SourceFiles, table: StructType | None, separation: RecordSeparation | None
+    ) -> None:
+        self._spark = spark
+        self._files = files
+        self._table = table
+        self._separation = separation
+        groups = group_by_partition_folders(files.folder, files.addresses)
+        if len(groups) > _MAX_PARTITION_GROUPS:
+            bases = [f"'{group.base}'" for group in groups][:3]
+            raise SourceError(
+                f"The files in {files.folder} have partition folders of {len(groups)} kinds, for example below "
+                f"{', '.join(bases)}. Spark reads at most {_MAX_PARTITION_GROUPS} kinds together.",
+                remedy="Set `pattern` or `max_files`, so that a run loads fewer folders.",
+            )
+        self._partition_names = {name for group in groups for name in group.lower_names}
+        self._scanned_addresses: set[str] = set()
+
+    def skip_empty(self, address: str) -> None:
+        """Leave out a file without a record."""
+        self._scanned_addresses.add(address)
+
+    def check_complete(self) -> None:
+        """Check that each file was loaded or left out. Raises `SourceError`."""
+        left_out = set(self._files.addresses) - self._scanned_addresses
+        if left_out:
+            raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)
+
+    def load(
+        self, addresses: Sequence[str], schema: StructType | str | None, options: Mapping[str, str] | None = None
+    ) -> DataFrame:
+        """Return the rows of files with the same columns. Their partition folders may differ."""
+        groups = group_by_partition_folders(self._files.folder, addresses)
+        if schema is None and len(groups) > 1:
+            read_schema = self.configured(options or {}).load(uris(addresses)).schema
+            frames = [
+                self._load_group(group, files, _without(read_schema, group), {}, options)
+                for group, files in groups.items()
+            ]
+        elif isinstance(schema, StructType):
+            types = {field.name.lower(): field.type for field in schema}
+            text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
+            frames = [
+                self._load_group(group, files, _without(text_schema, group), types, options)
+                for group, files in groups.items()
+            ]
+        else:
+            frames = [self._load_group(group, files, schema, {}, options) for group, files in groups.items()]
+        return self.united(frames)
+
+    def _load_group(
+        self,
+        group: PartitionFolders,
+        addresses: Sequence[str],
+        schema: spark_types.StructType | str | None,
+        types: Mapping[str, DataType],
+        options: Mapping[str, str] | None,
+    ) -> DataFrame:
+        """Return the rows of files with the same partition columns.
+
+        A schema without the partition columns reads their values as texts. `types` are the types to which texts are
+        converted, by lower-case name.
+        """
+        types = {name: to_type for name, to_type in types.items() if name not in group.lower_names}
+
+        def read(addresses: Sequence[str], read_schema: spark_types.StructType | str | None) -> DataFrame:
+            reader = self.configured(options or {}, group)
+            if read_schema is not None:
+                reader = reader.schema(read_schema)
+            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+                return self._with_file_column(reader.load(uris(addresses)))
+
+        if self._separation is None or schema is None:
+            frame = read(addresses, schema)
+        else:
+            frame = self._good_rows(self._separation, group, addresses, schema, types, read)
+        self._check_scan(frame, addresses)
+        return self._converted(frame, types, group)
+
+    def _check_scan(self, frame: DataFrame, addresses: Sequence[str]) -> None:
+        """Check that the frame scans all of these files that are not empty."""
+        file_count = sum(self._files.sizes[address] > 0 for address in addresses)
+        scanned_count = count_scanned_files(self._spark, frame)
+        if scanned_count < file_count:
+            raise self._incomplete_scan(scanned_count, file_count, addresses)
+        self._scanned_addresses.update(addresses)
+
+    def _incomplete_scan(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
+        """Return the error for a load without some files. Its record would list files whose rows are in no table."""
+        return SourceError(
+            f"Nothing was written: Spark reads only {scanned_count} of {file_count} files in {self._files.folder}. The "
+            f"other ones are among {min(addresses)} and {len(addresses) - 1} more.",
+            remedy="Run the task again if a file was replaced. Otherwise load the folders in separate runs, with "
+            "`pattern`.",
+        )
+
+    def united(self, frames: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows of all frames, by the names of the columns."""
+        if len(frames) > 1:
+            frames = _with_partition_texts(frames, self._partition_names)
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+    def _good_rows(
+        self,
+        separation: RecordSeparation,
+        group: PartitionFolders,
+        addresses: Sequence[str],
+        spark_schema: spark_types.StructType | str,
+        types: Mapping[str, DataType],
+        read: Callable[[Sequence[str], spark_types.StructType], DataFrame],
+    ) -> DataFrame:
+        """Return the rows of the good records, before texts are converted to `types`."""
+        if isinstance(spark_schema, str):
+            # Spark's reader parses the DDL, so that each spelling that it accepts is accepted here.
+            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+                spark_schema = self.configured({}, group).schema(spark_schema).load(uris(addresses)).schema
+        with_corrupt = spark_types.StructType([*spark_schema.fields, corrupt_field()])
+        schema = RecordSchema(
+            source=self._files.source,
+            addresses=addresses,
+            columns=_without(spark_schema, group),
+            types=types,
+        )
+        return separation.good_rows(schema, lambda addresses: read(addresses, with_corrupt))
+
+    def _types_read_as_text(self) -> Callable[[DataType], bool]:
+        """Return which types are read as STRING, because Spark's reader would round or cut values of them.
+
+        An option that changes the format of the values needs Spark's reader.
+        """
+        options = {name.lower() for name in self._files.source.options}
+        reads_decimals = "locale" not in options and self._files.source.format != "parquet"
+        reads_dates = self._files.source.format == "json" and "dateformat" not in options
+        return lambda data_type: (
+            (reads_decimals and isinstance(data_type, DecimalType)) or (reads_dates and data_type == DATE)
+        )
+
+    def _converted(self, frame: DataFrame, types: Mapping[str, DataType], group: PartitionFolders) -> DataFrame:
+        """Convert the columns that were read as STRING: to `types`, and partition values to the types of the table."""
+        if self._table is not None:
+            partition_columns = (self._table.find(name) for name in group.lower_names)
+            types = {**{c.name.lower(): c.type for c in partition_columns if c is not None}, **types}
+        if not types:
+            return frame
+        converted = {}
+        for field in from_spark(frame.schema):
+            name = field.name.lower()
+            if name in group.lower_names and field.type != STRING:  # `schema` of the source has the type
+                continue
+            to_type = types.get(name)
+            if to_type is not None and spark_type(to_type) != spark_type(field.type):
+                converted[field.name] = assign_value(column_named(field.name), field.type, to_type, field.name)
+        return frame.withColumns(converted) if converted else frame
+
+    def _with_file_column(self, frame: DataFrame) -> DataFrame:
+        name = self._files.file_column
+        if name is None:
+            return frame
+        if name.lower() in (column.lower() for column in frame.columns):
+            raise SchemaMismatchError(
+                f"The files have a column '{name}', so file_column cannot have this name.",
+                remedy="Choose another name for file_column.",
+            )
+        return frame.withColumn(name, F.col(_FILE_PATH))
+
+    def configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
+        """Return the reader. Without a group of files with partition folders, it has no partition columns."""
+        source = self._files.source
+        reader = self._spark.read.format(source.format).options(**{**options, **source.options, **_STRICT})
+        if source.format in ("csv", "json"):
+            reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
+        if group is not None and group.names:
+            base = f"{self._files.folder.rstrip('/')}/{group.base}" if group.base else self._files.folder
+            reader = reader.option("basePath", spark_uri(base))
+        return reader
+
+
+def uris(addresses: Sequence[str]) -> list[str]:
+    """Return the addresses as Spark's readers take them."""
+    return [glob_escaped(spark_uri(address)) for address in addresses]
+
+
+def _without(schema: spark_types.StructType, group: PartitionFolders) -> spark_types.StructType:
+    """Return the columns that are not partition columns of the group."""
+    return spark_types.StructType([field for field in schema.fields if field.name.lower() not in group.lower_names])
+
+
+def _with_partition_texts(frames: Sequence[DataFrame], partition_names: Collection[str]) -> list[DataFrame]:
+    """Return the frames with one type for each partition column: STRING, if the frames have different types."""
+    types_by_name: dict[str, set[str]] = {}
+    for frame in frames:
+        for field in frame.schema.fields:
+            types_by_name.setdefault(field.name.lower(), set()).add(field.dataType.simpleString())
+    as_text = {name for name in partition_names if len(types_by_name.get(name, ())) > 1}
+
+    def converted(frame: DataFrame) -> DataFrame:
+        texts = {name: column_named(name).cast("string") for name in frame.columns if name.lower() in as_text}
+        return frame.withColumns(texts) if texts else frame
+
+    return [converted(frame) for frame in frames]
