@@ -63,6 +63,8 @@ def test_clauses_for_rows_without_a_source_row_apply_only_to_a_complete_source(s
     write_rows(spark, source, values("id, name", "3, 'c'"))
     increment = merge_changes(spark, target, source, **by_source)
     assert increment.metrics["numTargetRowsNotMatchedBySourceDeleted"] == 0
+    clauses = "notMatchedBySourcePredicates"
+    assert DeltaTable(str(target)).history(limit=1)[0]["operationParameters"][clauses] == "[]"
     assert rows(target) == [(1, "a"), (2, "b"), (3, "c")]
     define_table(spark, TableRequest(table=str(source), properties={"delta.enableChangeDataFeed": "false"}))
     delete_rows(spark, source, "id = 2")
@@ -70,6 +72,7 @@ def test_clauses_for_rows_without_a_source_row_apply_only_to_a_complete_source(s
     reloaded = merge_changes(spark, target, source, **by_source)
     assert versions(reloaded) == (None, 4)
     assert rows(target) == rows(source) == [(1, "a"), (3, "c")]
+    assert "DELETE" in DeltaTable(str(target)).history(limit=1)[0]["operationParameters"][clauses].upper()
 
 
 def test_a_merge_that_changes_no_row_still_moves_the_offset(spark, source, target):

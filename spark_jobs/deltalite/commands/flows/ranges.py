@@ -110,20 +110,24 @@ def reload_or_fail(
     offsets = loaded_versions(flow, transactions)
     if offsets and source.on_gap is OnGap.RELOAD:
         return _snapshot(flow, state)
-    remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
+    reload_remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
     if not offsets:
         problem = f"The flow '{flow}' cannot begin with version {source.starting_version} of {state.address}: {reason}."
         remedy = "Correct starting_version, or leave it out to load the complete snapshot."
-    else:
-        last_version = offsets.get(state.table_id, max(offsets.values()))
-        loaded, place = (
-            (state.address, "") if state.table_id in offsets else ("another table", f" with {state.address}")
-        )
+    elif state.table_id in offsets:
         problem = (
-            f"The flow '{flow}' has loaded {loaded} up to version {last_version}, and cannot continue{place}: {reason}."
+            f"The flow '{flow}' has loaded {state.address} up to version {offsets[state.table_id]}, and cannot "
+            f"continue: {reason}."
         )
-        if state.table_id in offsets:
-            remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
+        remedy = (
+            f"{reload_remedy} To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
+        )
+    else:
+        problem = (
+            f"The flow '{flow}' has loaded another table up to version {max(offsets.values())}, and cannot continue "
+            f"with {state.address}: {reason}."
+        )
+        remedy = f"{reload_remedy} If another source has this name, give `incremental` another name."
     earliest_version = min(state.earliest_available(), state.newest_version)
     raise SourceGapError(f"{problem} The earliest available version is {earliest_version}.", remedy=remedy)
 

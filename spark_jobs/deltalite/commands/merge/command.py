@@ -33,7 +33,7 @@ from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.flows.loads import Loads
 from deltalite.commands.merge.candidates import find_candidates
 from deltalite.commands.merge.first_rows import merge_first_rows
-from deltalite.commands.merge.report import merge_operation
+from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE, merge_operation
 from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.quarantine import open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
@@ -46,7 +46,6 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
-from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
@@ -78,8 +77,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         DeltaLiteError: as `change_rows`.
     """
     refuse_version(request.table)
-    store = writable_store(spark, request.table, single_writer=request.single_writer)
-    quarantine = open_quarantine(spark, request, store, write)
+    quarantine = open_quarantine(spark, request, write)
     if request.create_if_missing:
         first_result = merge_first_rows(spark, request, quarantine)
         if first_result is not None:
@@ -92,15 +90,16 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
 def _plan_change(
     spark: SparkSession, request: MergeRequest, source: MergeSource, base: Snapshot, loads: Loads
 ) -> Iterator[RowChange]:
+    parameters: dict[str, str] = {}
     if loads.is_partial and request.when_not_matched_by_source:
         _log.info(
             "Leaving out when_not_matched_by_source: an incremental source has only its new rows, so the other rows of "
             "%s would count as not matched.",
             request.table,
         )
-        request = replace(request, when_not_matched_by_source=())
+        request, parameters = replace(request, when_not_matched_by_source=()), {NOT_MATCHED_BY_SOURCE: "[]"}
     with source.computed(base, loads) as computed, plan_merge(spark, request, base, computed).change() as change:
-        yield replace(change, rejected=computed.rejected)
+        yield replace(change, rejected=computed.rejected, parameters=parameters)
 
 
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: ComputedSource) -> MergePlan:

@@ -12,11 +12,12 @@ from deltalite.requests import MergeClause, MergeRequest
 from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 
 OPERATION = "MERGE"
+NOT_MATCHED_BY_SOURCE = "notMatchedBySourcePredicates"
 
 
 def merge_operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     """Return the operation of a merge into an existing table."""
-    parameters = _parameters(request, change.source_versions)
+    parameters = {**_parameters(request, change.source_versions), **change.parameters}
     metrics = {**change.counts, **_row_metrics(change, written), **_file_metrics(written)}
     return row_operation(request, OPERATION, parameters, metrics)
 
@@ -43,7 +44,7 @@ def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> di
         "predicate": predicate_parameter([request.on]),
         "matchedPredicates": _clause_list(request.when_matched),
         "notMatchedPredicates": _clause_list(request.when_not_matched),
-        "notMatchedBySourcePredicates": _clause_list(request.when_not_matched_by_source),
+        NOT_MATCHED_BY_SOURCE: _clause_list(request.when_not_matched_by_source),
     }
     if source_versions:
         parameters[SOURCE_VERSIONS] = json.dumps(source_versions)

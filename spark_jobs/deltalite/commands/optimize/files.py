@@ -156,7 +156,9 @@ class _Writer:
                 )
             except SourceError as error:
                 # The only input are files of the table, so Spark's error is for `reading_table`.
-                raise error if error.__cause__ is None else error.__cause__ from None
+                if error.__cause__ is None:
+                    raise
+                raise error.__cause__ from None
         published = publish_files(self._base.store, self.staging, staged_files, self._target, data_change=False)
         bin_of_task = [
             number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)

@@ -21,6 +21,7 @@ from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import CommitRequest, MergeRequest, ScdRequest, WriteRequest
 from deltalite.requests.source_paths import split_address
 from deltalite.results import QuarantineResult
+from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.storage.versioned_path import parse_versioned_path
 from deltalite.txn.proposal import Operation
@@ -112,17 +113,16 @@ class Quarantine:
         return txn or SetTransaction(app_id=self._random_app_id, version=0, last_updated_ms=now_ms())
 
 
-def open_quarantine(
-    spark: SparkSession, request: RequestWithQuarantine, target: LogStore, write: TableWriter
-) -> Quarantine | None:
-    """Return the quarantine of a request, or None if it has none. `target` is the store of its table.
+def open_quarantine(spark: SparkSession, request: RequestWithQuarantine, write: TableWriter) -> Quarantine | None:
+    """Return the quarantine of a request, or None if it has none.
 
     Raises:
-        InvalidRequestError: as `check_separate`.
+        InvalidRequestError: as `check_separate`, or the table cannot be written (`writable_store`).
     """
     if request.quarantine is None:
         return None
     check_separate(request.quarantine, _addresses_by_role(request))
+    target = writable_store(spark, request.table, single_writer=request.single_writer)
     return Quarantine(spark, request, request.quarantine, target, write)
 
 

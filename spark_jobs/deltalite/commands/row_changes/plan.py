@@ -54,6 +54,7 @@ class RowChange:
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
     - `counts`: metrics under Spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
+    - `parameters`: operation parameters that differ from those of the request.
     - `rejected`: the source rows that audits of level `quarantine` reject, None without such audits.
     """
 
@@ -68,6 +69,7 @@ class RowChange:
     row_level: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
     rejected: RejectedRows | None = None
 
     @property

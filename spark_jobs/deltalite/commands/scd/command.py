@@ -47,7 +47,6 @@ from deltalite.requests import ScdRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
-from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.join_condition import join_condition
 from deltalite.spark.row_changes.joining import measure_size
 from deltalite.spark.scan.frame import scan
@@ -78,8 +77,7 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
         DeltaLiteError: as `change_rows`.
     """
     refuse_version(request.table)
-    store = writable_store(spark, request.table, single_writer=request.single_writer)
-    quarantine = open_quarantine(spark, request, store, write)
+    quarantine = open_quarantine(spark, request, write)
     if is_table_missing(spark, request):
         first_result = _write_first_rows(spark, request, quarantine)
         if first_result is not None:

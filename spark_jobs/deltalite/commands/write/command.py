@@ -70,7 +70,7 @@ def write(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    quarantine = quarantine or open_quarantine(spark, request, store, write)
+    quarantine = quarantine or open_quarantine(spark, request, write)
     with KeptRows() as kept_rows:
         shared = SharedParts(
             spark=spark,

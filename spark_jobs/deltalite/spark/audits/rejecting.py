@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.protocol.schema import PrimitiveType, StructType
@@ -19,7 +18,7 @@ from deltalite.requests import Audit
 from deltalite.spark.audits.resolving import error_builder
 from deltalite.spark.columns.names import SOURCE, column_named
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
+from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, row_problem
 from deltalite.spark.write.row_marks import GOOD, with_marks
@@ -56,8 +55,7 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
     no_rows = no_rows_of(rows.sparkSession, rows.schema).alias(SOURCE)
     conditions = rejecting_conditions(no_rows, audits, ())
     if delete_when is not None:
-        error_for = request_error_builder("condition", delete_when, parameter="delete_when")
-        deletes = F.coalesce(Expressions.of_request(no_rows).condition(delete_when, error_for), F.lit(False))
+        deletes = delete_condition(Expressions.of_request(no_rows), delete_when)
         conditions = [~deletes & condition for condition in conditions]
     source_rows = rows.alias(SOURCE)
     marked_rows, marks = with_marks(source_rows, conditions, schema, ())

@@ -53,6 +53,18 @@ def request_error_builder(role: str, text: str, *, parameter: str = "properties"
     )
 
 
+def delete_condition(expressions: Expressions, delete_when: str | None) -> Column:
+    """Return whether a source row deletes its key: `delete_when` of a history table is true, and not NULL.
+
+    Raises:
+        InvalidRequestError: `delete_when` is wrong.
+    """
+    if delete_when is None:
+        return F.lit(False)
+    error_for = request_error_builder("condition", delete_when, parameter="delete_when")
+    return F.coalesce(expressions.condition(delete_when, error_for), F.lit(False))
+
+
 class Expressions:
     """Resolves expressions on rows of one schema."""
 

@@ -38,7 +38,7 @@ from deltalite.requests import ScdRequest
 from deltalite.requests.scd import NEWEST_ROWS
 from deltalite.spark.columns.names import SOURCE, fields_named
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
+from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of, request_error_builder
 
 _TYPES_WITHOUT_ORDER = frozenset({"boolean", "binary", "variant", "void"})
 EVENT_SEQUENCE, EVENT_DELETED, EVENT_VALUES = "sequence", "deleted", "values"
@@ -136,7 +136,7 @@ def layout_of(
         source=source_schema,
         sequence=sequence,
         sequence_type=sequence_type,
-        is_delete=_is_delete(request, expressions),
+        is_delete=delete_condition(expressions, request.delete_when),
         valid_from=by_name.get(request.valid_from.lower(), request.valid_from),
         valid_to=by_name.get(request.valid_to.lower(), request.valid_to),
         current=by_name.get(request.current.lower(), request.current),
@@ -175,14 +175,6 @@ def _sequence(request: ScdRequest, expressions: Expressions) -> tuple[Column, Da
     if not has_order:
         raise error_for(f"it is {data_type}, which has no useful order.")
     return column, data_type, columns
-
-
-def _is_delete(request: ScdRequest, expressions: Expressions) -> Column:
-    text = request.delete_when
-    if text is None:
-        return F.lit(False)
-    condition = expressions.condition(text, request_error_builder("condition", text, parameter="delete_when"))
-    return F.coalesce(condition, F.lit(False))
 
 
 def _value_fields(
