@@ -21,7 +21,7 @@ MAX_PARTITIONS = 100
 _KIB = 1024
 # Each class is four times the class before, around the default target of an optimize (256 MiB).
 _LIMITS = tuple(16 * _KIB * 4**exponent for exponent in range(8))
-_COLUMNS = ("partitionValues", "size", "stats", "deletionVector")
+LAYOUT_COLUMNS = ["partitionValues", "size", "stats", "deletionVector"]
 _LONGEST_VALUE = 60
 
 
@@ -64,13 +64,9 @@ class FileLayout:
     partition_count: int
 
 
-def read_layout(snapshot: Snapshot) -> FileLayout:
-    """Return the layout of a snapshot's files.
-
-    Raises:
-        CorruptLogError: the files of the snapshot cannot be read.
-    """
-    files = snapshot.files_with(_COLUMNS).combine_chunks()
+def layout_of(snapshot: Snapshot, files: pa.Table) -> FileLayout:
+    """Return the layout of a snapshot's files, which have the columns `LAYOUT_COLUMNS`."""
+    files = files.select(LAYOUT_COLUMNS).combine_chunks()
     partitions = list(_partitions(files, list(snapshot.table_schema.partition_keys.values())))
     partitions.sort(key=lambda partition: (-partition.size_bytes, *(value or "" for value in partition.values)))
     return FileLayout(

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.inspection.last_vacuum import LastVacuum, find_last_vacuum
-from deltalite.log.file_table import ADD_TYPES, bytes_of, deleted_rows_of, rewrite_noncanonical_paths
+from deltalite.log.file_table import bytes_of, deleted_rows_of, rewrite_noncanonical_paths
 from deltalite.protocol import properties as props
 from deltalite.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, column_text, logical_paths
 from deltalite.protocol.features import supported_features
@@ -101,11 +101,17 @@ class TableHealth:
 
 
 def read_health(
-    snapshot: Snapshot, thresholds: Thresholds, *, now_ms: int, earlier: TableHealth | None = None
+    snapshot: Snapshot,
+    thresholds: Thresholds,
+    *,
+    now_ms: int,
+    earlier: TableHealth | None = None,
+    files: pa.Table | None = None,
 ) -> TableHealth:
     """Find the last vacuum of a snapshot's table, and return the measures.
 
     `earlier` has the measures of an earlier version. The search then reads only the commits after this version.
+    `files` are the files of the snapshot with all columns, for a caller that has read them.
 
     Raises:
         DeltaLiteError: as `find_last_vacuum`, or the files of the snapshot cannot be read.
@@ -114,10 +120,17 @@ def read_health(
         vacuum = find_last_vacuum(snapshot)
     else:
         vacuum = find_last_vacuum(snapshot, after_version=earlier.version, earlier=earlier.last_vacuum)
-    return measure(snapshot, vacuum, thresholds, now_ms=now_ms)
+    return measure(snapshot, vacuum, thresholds, now_ms=now_ms, files=files)
 
 
-def measure(snapshot: Snapshot, vacuum: LastVacuum | None, thresholds: Thresholds, *, now_ms: int) -> TableHealth:
+def measure(
+    snapshot: Snapshot,
+    vacuum: LastVacuum | None,
+    thresholds: Thresholds,
+    *,
+    now_ms: int,
+    files: pa.Table | None = None,
+) -> TableHealth:
     """Return the measures of a snapshot.
 
     Args:
@@ -125,8 +138,9 @@ def measure(snapshot: Snapshot, vacuum: LastVacuum | None, thresholds: Threshold
         vacuum: the last vacuum of the table.
         thresholds: the target file size, and the limit on soft-deleted rows of a file.
         now_ms: the time of the measures, in milliseconds UTC.
+        files: the files of the snapshot with all columns; None to read them.
     """
-    files = snapshot.files_with(tuple(ADD_TYPES)).combine_chunks()
+    files = (snapshot.files_with() if files is None else files).combine_chunks()
     target_bytes = target_file_bytes(snapshot.configuration, thresholds.target_file_size)
     bins, empty_files = _planned_bins(snapshot, files, thresholds, target_bytes)
     small = files.filter(pc.less(files["size"], small_file_bytes(target_bytes)))

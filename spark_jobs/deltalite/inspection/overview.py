@@ -13,7 +13,7 @@ from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
 from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
 from deltalite.inspection.due_steps import decide
-from deltalite.inspection.file_layout import FileLayout, read_layout
+from deltalite.inspection.file_layout import FileLayout, layout_of
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import StepOutcome
@@ -78,7 +78,8 @@ def read_overview(
     snapshot = Snapshot.load(store)
     is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id
     earlier_health = earlier.health if earlier is not None and is_same_table else None
-    health = read_health(snapshot, thresholds, now_ms=now_ms, earlier=earlier_health)
+    files = snapshot.files_with()
+    health = read_health(snapshot, thresholds, now_ms=now_ms, earlier=earlier_health, files=files)
     columns = [_bounded(row) for row in column_rows(snapshot.schema, snapshot.partition_columns)]
     properties = {
         shown_text(key): shown_text(value, name=key)
@@ -97,7 +98,7 @@ def read_overview(
         min_writer_version=protocol.min_writer_version,
         health=health,
         steps=tuple(map(StepOutcome.of, decide(health, thresholds))),
-        layout=read_layout(snapshot),
+        layout=layout_of(snapshot, files),
         last_commit=entry_of_version(store, snapshot),
         position=position_at(store, snapshot.version),
     )

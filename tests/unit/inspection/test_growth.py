@@ -123,11 +123,8 @@ def test_versions_with_a_checkpoint_are_marked_and_the_limit_of_bytes_holds(monk
 def test_a_malformed_action_is_an_error_that_names_the_commit():
     store = create(new_store())
     put_raw(store, 1, [{"add": {**json.loads('{"path": "a", "size": "many"}'), "dataChange": True}}])
-    snapshot = Snapshot.load(store, 0)
-    store_with_newer = Snapshot.load(store, 0)
-    assert read_growth(snapshot, Totals(files=0, size_bytes=0, rows=0)).points[-1].version == 0
     with pytest.raises(CorruptLogError, match="00000000000000000001"):
-        read_growth(_AtVersion(store_with_newer, 1), Totals(files=0, size_bytes=0, rows=0))
+        read_growth(_AtVersion(Snapshot.load(store, 0), 1), Totals(files=0, size_bytes=0, rows=0))
 
 
 class _AtVersion:
