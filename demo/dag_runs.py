@@ -1,9 +1,9 @@
 """A process with Airflow that runs one example DAG for each requested day, and reports the result of each run.
 
-The process reads days or times from standard input, the logical dates of the runs, and answers each with one line of
-JSON on standard output. All other
-output of Airflow, the tasks and Spark goes to one log file for each run. `DAG.test` runs the tasks in this process,
-without a scheduler. It also runs the trigger of a deferred task. The metadata database is real.
+The process reads the logical dates of the runs, which are days or times, from standard input. It answers each with one
+line of JSON on standard output. All other output of Airflow, the tasks and Spark goes to one log file for each run.
+`DAG.test` runs the tasks in this process, without a scheduler. It also runs the trigger of a deferred task. The
+metadata database is real.
 """
 
 from __future__ import annotations

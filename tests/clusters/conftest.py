@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,20 @@ def slow_write(mode: Mode, table: str, **parameters: Any) -> dict[str, Any]:
     rows_file.write_text("id\n1\n")
     source = {"format": "csv", "path": f"file://{rows_file}", "options": {"header": "true"}, "schema": "id LONG"}
     return {**mode.parameters("load", table, **parameters), "source": source, "query": SLOW_QUERY}
+
+
+def submit_and_kill_worker(mode: Mode, parameters: dict[str, Any]) -> str:
+    """Kill the worker of a write as soon as it has submitted its job; returns the id of the job."""
+    earlier_jobs = mode.applications().keys()
+    worker = mode.start_worker("DeltaWriteOperator", parameters)
+    try:
+        state_file = mode.state_file("load")
+        wait_until("the job is submitted", lambda: state_file.exists() and "spark_job_id_0" in state_file.read_text())
+    finally:
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+    (job_id,) = mode.applications().keys() - earlier_jobs
+    return job_id
 
 
 def wait_until(event: str, condition: Callable[[], Any], *, seconds: float = 500) -> Any:

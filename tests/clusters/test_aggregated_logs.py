@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import urllib.request
 from urllib.parse import urlsplit
 
@@ -13,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_deltalite.clusters import yarn_log
 from airflow_provider_deltalite.clusters.yarn_log import DriverLogError, read_yarn_driver_log
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from tests.clusters.conftest import slow_write, wait_until
+from tests.clusters.conftest import slow_write, submit_and_kill_worker, wait_until
 from tests.support.clusters.yarn import AGGREGATED_LOGS, yarn_cluster
 
 pytestmark = pytest.mark.campaign
@@ -54,15 +52,7 @@ def test_a_permanent_error_of_the_driver_is_typed(mode, capsys):
 
 def aggregated_application(mode, parameters):
     """Kill the worker of a task after the submission, and return its application when YARN has aggregated its logs."""
-    earlier_jobs = mode.applications().keys()
-    worker = mode.start_worker("DeltaWriteOperator", parameters)
-    try:
-        state_file = mode.state_file("load")
-        wait_until("the job is submitted", lambda: state_file.exists() and "spark_job_id_0" in state_file.read_text())
-    finally:
-        os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait()
-    (job_id,) = mode.applications().keys() - earlier_jobs
+    job_id = submit_and_kill_worker(mode, parameters)
 
     def aggregated():
         (application,) = [entry for entry in mode.yarn.applications() if entry["id"] == job_id]

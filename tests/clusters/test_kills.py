@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from tests.clusters.conftest import slow_write, wait_until
+from tests.clusters.conftest import slow_write, submit_and_kill_worker, wait_until
 from tests.support.background_tasks import BackgroundTask
 
 TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
@@ -21,14 +18,7 @@ TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirec
 def test_a_retry_after_a_killed_worker_returns_the_result_of_its_job(mode, state):
     parameters = slow_write(mode, "orders")
     earlier_jobs = mode.applications().keys()
-    worker = mode.start_worker("DeltaWriteOperator", parameters)
-    try:
-        state_file = mode.state_file("load")
-        wait_until("the job is submitted", lambda: state_file.exists() and "spark_job_id_0" in state_file.read_text())
-    finally:
-        os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait()
-    (job_id,) = mode.applications().keys() - earlier_jobs
+    job_id = submit_and_kill_worker(mode, parameters)
     wait_until(f"the job is {state}", lambda: mode.applications()[job_id] == state)
     result = mode.run(DeltaWriteOperator(**parameters), try_number=2)
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 1)

@@ -243,7 +243,7 @@ def _row_count_faults(audit: Audit) -> Iterator[Fault]:
 
 
 def _type_faults(audit: Audit) -> Iterator[Fault]:
-    """Yield the faults of numbers that are no numbers."""
+    """Yield a fault for each threshold that is no number, or no whole number where one is needed."""
     for names, types, text in (
         (("max_rows", "samples", "version_as_of"), (int,), "a whole number"),
         (("min", "max", "max_share", "max_change", "max_age_hours"), (int, float, Decimal), "a number"),
