@@ -165,17 +165,21 @@ class CorruptDataFileError(TableError):
 
 
 class ChangeFeedUnavailableError(TableError):
-    """Versions have no recorded changes, or one schema cannot read all of their changes.
-
-    - `are_recorded`: False if a version has not recorded its changes, so that they are lost.
-    - `last_readable_version`: the version before the change of the schema. None for another reason.
-    """
+    """Versions have no recorded changes, or one schema cannot read all of their changes."""
 
     exit_code = 40
 
     def __init__(
         self, problem: str, *, remedy: str, are_recorded: bool = True, last_readable_version: int | None = None
     ) -> None:
+        """Describe the problem also for a caller that can read a part of the versions.
+
+        Args:
+            problem: what failed, and why.
+            remedy: what to do.
+            are_recorded: False if a version has not recorded its changes, so that they are lost.
+            last_readable_version: the version before the change of the schema. None for another reason.
+        """
         super().__init__(problem, remedy=remedy)
         self.are_recorded = are_recorded
         self.last_readable_version = last_readable_version
