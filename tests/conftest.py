@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.java_options import QUICK_JVM
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -41,7 +43,7 @@ os.environ |= {
 
 # Most JVMs of the tests live for seconds. They would spend this time on loading classes and compiling unused code.
 CLASS_ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JVM + (
     f" -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable -Xlog:all=error:stderr" if CLASS_ARCHIVE.exists() else ""
 )
 
