@@ -105,12 +105,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     as_in_production = pytestconfig.getoption("--generated-code") or pytestconfig.getoption("--campaign")
     settings |= WITH_GENERATED_CODE if as_in_production else WITHOUT_GENERATED_CODE
     folders = (".hadoop/s3a", ".hadoop/abfs", ".object_stores/fake_gcs_server")
-    if connectors := sorted(str(jar) for folder in folders for jar in CHECKOUT.glob(f"{folder}/*.jar")):
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(connectors)
+    connectors = sorted(str(jar) for folder in folders for jar in CHECKOUT.glob(f"{folder}/*.jar"))
     builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as environment:
+        # These jars come last on the class path. If others came before Spark's, the JVM would not use the archive.
+        environment.setenv("SPARK_DIST_CLASSPATH", os.pathsep.join(connectors))
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     remember_classes(session)
     yield session
