@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
@@ -23,6 +23,8 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     fails, lists the first of them, and names a later version that does not need them. If the table already equals the
     older version, the task only records the run, in a new version.
 
+    ``audits`` examine the restored rows before the commit. If an audit does not pass, the table stays as it was.
+
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. The event of each outlet ``Asset`` contains the same values. ``metrics`` has delta-spark's names
     (``numRestoredFiles``, ``numRemovedFiles``, ``numOfFilesAfterRestore``, and their sizes). You can also give every
@@ -35,6 +37,13 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         ``version``. (templated)
     :param ignore_missing_files: Restore the version without the rows of missing files. ``metrics`` counts these files
         as ``numMissingFiles``. (templated)
+    :param audits: Named checks of the restored table, which run before the commit, such as
+        ``{"name": "amounts", "rows": "amount < 0"}``. ``max_change`` compares it with the table before the restore. If
+        an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a warning.
+        (templated)
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
+        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
+        the task waits without a limit, and fails after a rejection.
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the restore after another writer's commit. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
@@ -57,7 +66,10 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         "version",
         "timestamp",
         "ignore_missing_files",
+        "audits",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"audits": "json"}
+    sql_structures: ClassVar[frozenset[str]] = frozenset({"audits"})
 
     def __init__(
         self,
@@ -66,12 +78,16 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         version: int | str | None = None,
         timestamp: str | None = None,
         ignore_missing_files: bool | str = False,
+        audits: Sequence[Mapping[str, Any]] | None = None,
+        ask: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
         self.version = version
         self.timestamp = timestamp
         self.ignore_missing_files = ignore_missing_files
+        self.audits = audits
+        self.ask = ask
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task restores again, because the table may have changed since."""

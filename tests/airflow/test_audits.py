@@ -13,6 +13,7 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaCheckOperator,
     DeltaDeleteOperator,
     DeltaMergeOperator,
+    DeltaRestoreOperator,
     DeltaUpdateOperator,
     DeltaWriteOperator,
 )
@@ -28,6 +29,7 @@ OPERATORS = {
     DeltaMergeOperator: {"source": {"format": "csv"}, "on": "a", "when_not_matched": [{"insert": "*"}]},
     DeltaUpdateOperator: {"set": {"a": "1"}},
     DeltaDeleteOperator: {"condition": "a = 1"},
+    DeltaRestoreOperator: {"version": 1},
     DeltaCheckOperator: {},
 }
 OPERATOR_CASES = pytest.mark.parametrize(
@@ -89,6 +91,10 @@ def test_an_audit_of_new_rows_is_rejected_where_there_are_none():
     audits = [{**NO_NULL, "on": "new_rows"}]
     with pytest.raises(InvalidRequestError, match="a delete adds no rows"):
         DeltaDeleteOperator(task_id="t", table="/t", condition="a", audits=audits)
+    with pytest.raises(InvalidRequestError, match="a restore writes no new rows"):
+        DeltaRestoreOperator(task_id="t", table="/t", version=1, audits=audits)
+    with pytest.raises(InvalidRequestError, match=r"'quarantine', but a restore brings back all rows"):
+        DeltaRestoreOperator(task_id="t", table="/t", version=1, audits=[{**NO_NULL, "level": "quarantine"}])
     with pytest.raises(InvalidRequestError, match="a version that exists has no new rows"):
         DeltaCheckOperator(task_id="t", table="/t", audits=audits)
     with pytest.raises(InvalidRequestError, match="has no audit"):

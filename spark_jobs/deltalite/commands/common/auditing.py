@@ -286,9 +286,12 @@ def listed_files(adds: Iterable[AddFile]) -> pa.Table:
 
 
 def _text_of_files(root: str, proposal: Proposal) -> str:
-    """Return a sentence about the staged files of a proposal that is not committed."""
+    """Return a sentence about the staged files of a proposal that is not committed.
+
+    A restore stages no file: it adds files that older versions have.
+    """
     names = [decode_path(add.path) for add in proposal.adds if add.deletion_vector is None]
-    if not names:
+    if not names or proposal.revives_files:
         return "Nothing was committed."
     more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
     shown = ", ".join(f"{root}/{name}" for name in names[:_SHOWN_FILES])

@@ -6,7 +6,8 @@ The steps:
 2. Load the older version and compute the difference. Files are compared by identity (`restore.files`).
    `protocol.restoring` computes the protocol and the metadata.
 3. Check that the files to add back exist.
-4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
+4. Run the audits on the table as it would be after the commit: the rows of the older version.
+5. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
 The commit also puts the source offsets of flows and the record of loaded files back, so that the next load brings the
 removed rows again.
@@ -18,10 +19,12 @@ delta-spark: RestoreTableCommand, which refuses the newest version and does not 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_if_append_only
+from deltalite.commands.common.auditing import Auditor, staged_rows
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
@@ -29,13 +32,18 @@ from deltalite.commands.restore.files import AbsentFiles, Difference, absent_fil
 from deltalite.commands.restore.running_vacuum import refuse_during_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SOURCE_OFFSET_PREFIX
+from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.features import supported_features
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
+from deltalite.protocol.schema import parse_schema
 from deltalite.requests import RestoreRequest
+from deltalite.requests.approvals import request_parts
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.audits import audit_results_of
 from deltalite.txn.file_actions import FileActions
 from deltalite.txn.flows import restored_offsets
 from deltalite.txn.loaded_files import restored_loaded_files
@@ -53,9 +61,11 @@ _log = logging.getLogger(__name__)
 def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     """Restore the table, or return the result of an earlier attempt of the same run (`skipped`).
 
-    If the table has the state of that version already, commit only the run's `txn` action.
+    If the table has the state of that version already, commit only the run's `txn` action. The audits also examine
+    such a table.
 
     Raises:
+        AuditFailedError, ApprovalNeededError: an audit did not pass, and nobody has accepted its value.
         TableNotFoundError: there is no table.
         VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
         CorruptDataFileError: files of the version no longer exist.
@@ -67,15 +77,25 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     refuse_version(request.table)
     time_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
+    auditor = Auditor(
+        spark,
+        request.audits,
+        store,
+        has_new_rows=False,
+        approval=request.approval,
+        request_parts=request_parts(request.table, request.identity, request.audits),
+    )
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, time_ms),
+        lambda: _attempt(spark, request, store, auditor, time_ms),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
     )
 
 
-def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, time_ms: int | None) -> OperationResult:
+def _attempt(
+    spark: SparkSession, request: RestoreRequest, store: LogStore, auditor: Auditor, time_ms: int | None
+) -> OperationResult:
     """Plan and commit once, and return the result."""
     while True:
         base = Snapshot.load(store)
@@ -94,17 +114,30 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, time
         files = _without_absent(files, absent, target)
     else:
         refuse_absent(absent, base, target)
+    table = _table_of(rules)
+    audits = auditor.resolve(table.logical)
     proposal = _proposal(request, base, target, rules, files, absent)
-    if proposal is None:
-        return operation_result(
+    proposal = auditor.audit(audits, base, proposal, table, staged_rows(spark, store, table, ()), ())
+    if _is_empty(proposal):
+        result = operation_result(
             request, store, OPERATION, version=base.version, read_version=base.version, committed=False,
             metrics=_metrics(files, absent),
         )  # fmt: skip
+        return replace(result, audits=audit_results_of(proposal.operation.parameters))
     return commit_proposal(spark, request, store, proposal)
 
 
 def _rules_of(snapshot: Snapshot) -> Rules:
     return Rules(protocol=snapshot.protocol, metadata=snapshot.metadata, domains=snapshot.domains)
+
+
+def _table_of(rules: RestoredRules) -> TableSchema:
+    """Return the schema of the table after the restore."""
+    return table_schema(
+        rules.metadata,
+        parse_schema(rules.metadata.schema_string),
+        supports_mapping="columnMapping" in supported_features(rules.protocol),
+    )
 
 
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
@@ -135,15 +168,12 @@ def _proposal(
     rules: RestoredRules,
     files: Difference,
     absent: AbsentFiles,
-) -> Proposal | None:
-    """Return the proposal, or None if nothing differs and there is no run to record."""
-    txn = transaction(request.identity, base, now_ms=now_ms())
+) -> Proposal:
+    """Return the proposal, without the results of audits."""
     has_same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
     is_unchanged = has_same_rules and not files.restored.num_rows and not files.removed.num_rows
     transactions = (base.transactions, target.transactions)
     offsets = restored_offsets(*transactions, now_ms=now_ms()) + restored_loaded_files(*transactions, now_ms=now_ms())
-    if is_unchanged and txn is None and not offsets:
-        return None
     return Proposal(
         operation=Operation(
             name=OPERATION,
@@ -157,12 +187,18 @@ def _proposal(
         # A commit that changes anything has the metadata too, so that a concurrent change of the metadata conflicts.
         metadata=None if is_unchanged else rules.metadata,
         domains=rules.domains,
-        txn=txn,
+        txn=transaction(request.identity, base, now_ms=now_ms()),
         offsets=offsets,
         reads=ReadSet(whole_table=True, app_id_prefixes=(SOURCE_OFFSET_PREFIX, LOADED_FILES_APP_ID)),
         revives_files=files.restored.num_rows > 0,
         base=BaseState.of(base),
     )
+
+
+def _is_empty(proposal: Proposal) -> bool:
+    """Whether nothing differs from the table, and there is no run to record."""
+    has_files = len(proposal.adds) > 0 or len(proposal.removes) > 0
+    return not has_files and proposal.metadata is None and proposal.txn is None and not proposal.offsets
 
 
 def _metrics(files: Difference, absent: AbsentFiles) -> dict[str, int]:
