@@ -24,11 +24,14 @@ needs_partitions_at_runtime = pytest.mark.skipif(
 JOB_SCRIPT = """
 import json
 from deltalite.markers import result_marker
-from deltalite.results import OperationResult
+from deltalite.results import AuditResult, OperationResult
+audit = AuditResult(
+    name="customers", kind="rows", on="new_rows", level="warn", passed=False, measured=3, threshold="max_rows=0", rows=9
+)
 print(result_marker(OperationResult(
     table=json.load(open(sys.argv[-1]))["table"],
     operation="WRITE", version=4, read_version=3, committed=True, skipped=False,
-    app_id="a", txn_version=0, timestamp=5, partitions={partitions!r},
+    app_id="a", txn_version=0, timestamp=5, partitions={partitions!r}, audits=(audit,),
 )))
 """
 DAY_PARTITIONS = ("day=2026-05-01", "day=2026-05-02")
@@ -65,7 +68,11 @@ def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_pa
 @pytest.mark.slow
 def test_a_producer_without_partitions_at_runtime_sends_one_event_that_names_the_partitions(stored_by_producer):
     producer_run = stored_by_producer["daily_producer"]
-    assert [(key, extra["partitions"]) for key, extra in producer_run["events"]] == [("", list(DAY_PARTITIONS))]
+    ((key, extra),) = producer_run["events"]
+    assert (key, extra["partitions"]) == ("", list(DAY_PARTITIONS))
+    assert [(audit["name"], audit["passed"], audit["measured"]) for audit in extra["audits"]] == [
+        ("customers", False, 3)
+    ]
     assert (producer_run["partition_runs"], producer_run["plain_runs"]) == ([], ["each_event"])
 
 
