@@ -82,3 +82,35 @@ def merge_changes(
         create_if_missing=True,
         **merge_options,
     )
+
+
+_SIGNED = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN x ELSE -x END"
+
+
+def merge_balances(
+    spark: SparkSession,
+    table: Path | str,
+    source: Path | str,
+    *,
+    flow: str | bool = "flow",
+    options: Mapping[str, Any] | None = None,
+    **merge_options: Any,
+) -> OperationResult:
+    """Add the changes of each `id` of the source to its balance (`flow`, `id`, `x`).
+
+    With `read="changes"` (the default), the balance is the value `x` of the source, or 0 for a deleted row. A change
+    that is applied twice makes it wrong.
+    """
+    source_options = {"read": "changes", **(options or {})}
+    change = _SIGNED if source_options["read"] == "changes" else "x"
+    return merge_into(
+        spark,
+        table,
+        f"SELECT '{flow}' AS flow, id, sum({change}) AS x FROM source GROUP BY id",
+        "target.id = source.id AND target.flow = source.flow",
+        matched=[{"update": {"x": "target.x + source.x"}}],
+        inserts=[{"insert": "*"}],
+        sources=source_of(source, flow, **source_options),
+        create_if_missing=True,
+        **merge_options,
+    )
