@@ -1,7 +1,7 @@
 """The health of a table: measures that say which maintenance pays. They come from the log alone, without Spark.
 
-- An optimize is predicted by its plan (`upkeep/optimize_plan.py`), so the prediction includes the tags of files that an
-  earlier optimize wrote.
+- An optimize is predicted by the rules of its plan (`upkeep/optimize_prediction.py`), so the prediction includes the
+  tags of files that an earlier optimize wrote.
 - Dead bytes are the sizes of removed files that the log still names, that no active file uses, and that no vacuum has
   deleted. They are a lower limit: a checkpoint leaves out files that were removed before the retention, and the log
   does not name files of killed jobs.
@@ -12,7 +12,6 @@ the log for the last vacuum.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +22,13 @@ from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.inspection.last_vacuum import LastVacuum, find_last_vacuum
 from deltalite.log.file_table import bytes_of, deleted_rows_of, rewrite_noncanonical_paths
 from deltalite.protocol import properties as props
-from deltalite.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, column_text, logical_paths
+from deltalite.protocol.clustering import clustering_columns, column_text, logical_paths
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import canonical_path
 from deltalite.requests import DEFAULT_COMMIT_BYTES, Thresholds
 from deltalite.snapshot import Snapshot
-from deltalite.upkeep.optimize_candidates import candidates, files_to_pack, small_file_bytes, target_file_bytes
-from deltalite.upkeep.optimize_plan import Bin, plan_bins, plan_clustering
+from deltalite.upkeep.optimize_candidates import small_file_bytes, target_file_bytes
+from deltalite.upkeep.optimize_prediction import Prediction, predict_clustering, predict_packing
 
 OPEN_COST_BYTES = 4 * 1024 * 1024
 """The cost of opening a file, as bytes that could be read instead. Spark: spark.sql.files.openCostInBytes."""
@@ -142,11 +141,11 @@ def measure(
     """
     files = (snapshot.files_with() if files is None else files).combine_chunks()
     target_bytes = target_file_bytes(snapshot.configuration, thresholds.target_file_size)
-    bins, empty_files = _planned_bins(snapshot, files, thresholds, target_bytes)
+    records = num_records(files["stats"])
+    prediction = _prediction(snapshot, files, records, thresholds, target_bytes)
     small = files.filter(pc.less(files["size"], small_file_bytes(target_bytes)))
     dead, retained = _removed_files(snapshot, files, vacuum, now_ms)
     checkpoint = snapshot.segment.checkpoint
-    records = num_records(files["stats"])
     created_ms = snapshot.metadata.created_time_ms
     return TableHealth(
         version=snapshot.version,
@@ -154,9 +153,9 @@ def measure(
         size_bytes=bytes_of(files),
         small_files=small.num_rows,
         small_bytes=bytes_of(small),
-        files_to_rewrite=sum(len(b.files) for b in bins) + empty_files,
-        bytes_to_rewrite=sum(b.size_bytes for b in bins),
-        new_files=sum(b.outputs for b in bins),
+        files_to_rewrite=prediction.files,
+        bytes_to_rewrite=prediction.size_bytes,
+        new_files=prediction.new_files,
         rows=None if records.null_count else pc.sum(records).as_py() or 0,
         deleted_rows=deleted_rows_of(files),
         commits_since_checkpoint=snapshot.version - (-1 if checkpoint is None else checkpoint.version),
@@ -171,27 +170,28 @@ def measure(
     )
 
 
-def _planned_bins(
-    snapshot: Snapshot, files: pa.Table, thresholds: Thresholds, target_bytes: int
-) -> tuple[list[Bin], int]:
-    """Return the bins of an optimize of the whole table, and the number of files without live rows."""
-    ratio = thresholds.max_deleted_rows_ratio
+def _prediction(
+    snapshot: Snapshot, files: pa.Table, records: pa.ChunkedArray, thresholds: Thresholds, target_bytes: int
+) -> Prediction:
+    """Predict an optimize of the whole table."""
+    max_deleted_ratio = thresholds.max_deleted_rows_ratio
     if columns := _clustering_texts(snapshot):
-        planned_files = candidates(files, _partition_key)
-        bins = plan_clustering(
-            planned_files,
-            columns=columns,
-            provider=CLUSTERING_PROVIDER,
+        return predict_clustering(
+            files,
+            records,
+            columns,
             target_bytes=target_bytes,
-            max_deleted_ratio=ratio,
+            max_deleted_ratio=max_deleted_ratio,
             cube_bytes=DEFAULT_COMMIT_BYTES,
-            full=False,
         )
-    else:
-        min_bytes = small_file_bytes(target_bytes)
-        planned_files = candidates(files_to_pack(files, min_bytes), _partition_key)
-        bins = plan_bins(planned_files, target_bytes=target_bytes, min_bytes=min_bytes, max_deleted_ratio=ratio)
-    return bins, sum(file.is_empty for file in planned_files)
+    return predict_packing(
+        files,
+        records,
+        tuple(snapshot.table_schema.partition_keys.values()),
+        target_bytes=target_bytes,
+        min_bytes=small_file_bytes(target_bytes),
+        max_deleted_ratio=max_deleted_ratio,
+    )
 
 
 def _clustering_texts(snapshot: Snapshot) -> list[str]:
@@ -200,11 +200,6 @@ def _clustering_texts(snapshot: Snapshot) -> list[str]:
         return []
     columns = clustering_columns(snapshot.domains)
     return [column_text(path) for path in logical_paths(columns, snapshot.table_schema)]
-
-
-def _partition_key(values: Mapping[str, str | None], _path: str) -> Hashable:
-    """Return the texts of the values. The optimize compares typed values, of which one may have several texts."""
-    return tuple(sorted(values.items()))
 
 
 def _removed_files(
@@ -224,7 +219,10 @@ def _removed_files(
         }
     )
     active_paths = rewrite_noncanonical_paths(files["path"], canonical_path)
-    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=active_paths.combine_chunks())))
+    # The set of the removed paths is mostly small, and that of the active paths is not.
+    is_removed = pc.is_in(active_paths, value_set=tombstones["path"].combine_chunks())
+    added_again = active_paths.filter(is_removed).combine_chunks()
+    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=added_again)))
     by_path = inactive.group_by("path").aggregate([("time", "max"), ("size", "max")])
     removed = pa.table({"path": by_path["path"], "time": by_path["time_max"], "size": by_path["size_max"]})
     retention_ms = props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)

@@ -1,6 +1,6 @@
 """The plan of an optimize: which files are rewritten, and which of them together. The same files give the same plan.
 
-There are four rules:
+There are four rules (`bin_packing.py` has those for many files):
 
 - A file is removed if all of its rows are deleted.
 - Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
@@ -21,13 +21,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, gt
 
+from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, RowBin, fill_bins, pack, rows_to_cluster
+
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
 """The tag of a packed file with the bytes that stayed free in its bin. A missing tag counts as 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER, HILBERT = "zorder", "hilbert"
-# The limit on the bins that are tried for one file. It bounds the work in a partition with very many files.
-_MAX_OPEN_BINS = 16
 # The limits of one commit. The driver holds the footers of all new files, and a conflict can cost the whole commit.
 # Every executor gets the positions of the deleted rows.
 _MAX_BINS, _MAX_OLD_FILES, _MAX_DELETED_ROWS = 5_000, 100_000, 20_000_000
@@ -115,44 +115,22 @@ def plan_bins(files: Iterable[Candidate], *, target_bytes: int, min_bytes: int, 
 
     A file is too small if it has less than `min_bytes`. The limit on the ratio of deleted rows is `max_deleted_ratio`.
     """
-    bins: list[Bin] = []
     candidates = (f for f in files if f.size_bytes < min_bytes or f.has_too_many_deleted(max_deleted_ratio))
-    for partition_files in _by_partition(candidates):
-        packed_at_ms = max((f.modified_ms for f in partition_files if _is_packed(f, target_bytes)), default=None)
-        rewritten, unchanged = list[Bin](), list[Bin]()
-        for file_bin in _fill_bins(partition_files, target_bytes):
-            has_too_many_deleted = any(f.has_too_many_deleted(max_deleted_ratio) for f in file_bin.files)
-            is_rewritten = has_too_many_deleted or _is_new_combination(file_bin.files, target_bytes, packed_at_ms)
-            (rewritten if is_rewritten else unchanged).append(file_bin)
-        unchanged_files = [file for file_bin in unchanged for file in file_bin.files]
-        unpacked_bytes = (file.live_bytes for file in unchanged_files if not _is_packed(file, target_bytes))
-        # The recorded room is less than the smallest unpacked file that stays. Otherwise the next run would take this
-        # file for a new one that fits.
-        max_room = max(0, min(unpacked_bytes, default=target_bytes) - 1)
-        bins += [replace(file_bin, room=min(file_bin.room, max_room)) for file_bin in rewritten]
-    return bins
+    ordered = _with_live_rows(candidates)
+    columns = FilesToPack(
+        partitions=[file.partition for file in ordered],
+        live_bytes=[file.live_bytes for file in ordered],
+        modified_ms=[file.modified_ms for file in ordered],
+        has_too_many_deleted=[file.has_too_many_deleted(max_deleted_ratio) for file in ordered],
+        is_packed=[file.tags.get(TARGET_SIZE_TAG) == str(target_bytes) for file in ordered],
+        rooms=[recorded_room(file.tags.get(ROOM_TAG)) for file in ordered],
+    )
+    return [_bin_of(row_bin, ordered) for row_bin in pack(columns, target_bytes=target_bytes)]
 
 
-def _is_new_combination(files: Sequence[Candidate], target_bytes: int, packed_at_ms: int | None) -> bool:
-    """Whether the bin combines files that no earlier run has combined or considered.
-
-    The last packing of a partition (at `packed_at_ms`) considered every older file, except files that were added while
-    it ran. It left out the files that did not fit. Packed files may take less space now, but this is no reason to
-    rewrite them. A file that was added while the packing ran joins the bin if it fits into the recorded room.
-    """
-    unpacked = [f for f in files if not _is_packed(f, target_bytes)]
-    room = max((_recorded_room(f) for f in files if _is_packed(f, target_bytes)), default=0)
-    has_new_file = any(packed_at_ms is None or f.modified_ms > packed_at_ms or f.live_bytes <= room for f in unpacked)
-    return len(unpacked) > 1 or (len(files) > 1 and has_new_file)
-
-
-def _is_packed(file: Candidate, target_bytes: int) -> bool:
-    return file.tags.get(TARGET_SIZE_TAG) == str(target_bytes)
-
-
-def _recorded_room(file: Candidate) -> int:
-    text = file.tags.get(ROOM_TAG, "")
-    return int(text) if text.isdecimal() else 0  # other writers may store any text in the tag
+def recorded_room(text: str | None) -> int:
+    """Return the value of `ROOM_TAG`; other writers may store any text in the tag."""
+    return int(text) if text is not None and text.isdecimal() else 0
 
 
 def plan_cubes(
@@ -211,50 +189,21 @@ def plan_clustering(
     cubes below 100 GB.
     """
     live_files = [file for partition_files in _by_partition(files) for file in partition_files]
-    cubes: dict[str, list[Candidate]] = {}
-    unclustered: list[Candidate] = []
-    otherwise_clustered: list[Candidate] = []
-    for file in live_files:
-        cube_id, cube_columns = file.tags.get(CUBE_ID_TAG), _columns_of_cube(file)
-        if file.clustering_provider not in (None, provider):
-            otherwise_clustered.append(file)
-        # A file with the tags of a Z order, but without a provider, is not clustered.
-        elif file.clustering_provider is None or cube_id is None or cube_columns is None:
-            unclustered.append(file)
-        elif cube_columns != list(columns):
-            otherwise_clustered.append(file)
-        elif file.has_too_many_deleted(max_deleted_ratio):
-            unclustered.append(file)
-        else:
-            cubes.setdefault(cube_id, []).append(file)
-    small_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
-    if full:
-        files_of_small_cubes = [file for cube in small_cubes for file in cube]
-        is_in_order = not unclustered and not otherwise_clustered and len(small_cubes) <= 1
-        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + files_of_small_cubes
-    else:
-        to_rewrite = unclustered + _files_of_joining_cubes(small_cubes, sum(f.size_bytes for f in unclustered))
-    numbers = {file.number for file in to_rewrite}
-    files_to_rewrite = [file for file in live_files if file.number in numbers]
-    return _cube_bins(files_to_rewrite, target_bytes=target_bytes, cube_bytes=cube_bytes)
+    file_columns = FilesToCluster(
+        size_bytes=[file.size_bytes for file in live_files],
+        has_too_many_deleted=[file.has_too_many_deleted(max_deleted_ratio) for file in live_files],
+        cube_ids=[file.tags.get(CUBE_ID_TAG) for file in live_files],
+        cube_columns=[parsed_cube_columns(file.tags.get(CUBE_COLUMNS_TAG)) for file in live_files],
+        providers=[file.clustering_provider for file in live_files],
+    )
+    rows = rows_to_cluster(file_columns, columns=columns, provider=provider, cube_bytes=cube_bytes, full=full)
+    return _cube_bins([live_files[row] for row in rows], target_bytes=target_bytes, cube_bytes=cube_bytes)
 
 
-def _files_of_joining_cubes(cubes: Sequence[Sequence[Candidate]], new_bytes: int) -> list[Candidate]:
-    """Return the files of the cubes that are rewritten together with `new_bytes` of unclustered files."""
-    joining_files: list[Candidate] = []
-    sized_cubes = ((sum(file.size_bytes for file in cube), cube) for cube in cubes)
-    for size, cube in sorted(sized_cubes, key=lambda sized_cube: sized_cube[0]):
-        if size > new_bytes:
-            break
-        joining_files += cube
-        new_bytes += size
-    return joining_files
-
-
-def _columns_of_cube(file: Candidate) -> list[str] | None:
-    """Return the columns by which the file is clustered, or None if the tag is missing or invalid."""
+def parsed_cube_columns(text: str | None) -> list[object] | None:
+    """Return the columns by which a file is clustered, or None if the tag is missing or invalid."""
     try:
-        columns = json.loads(file.tags.get(CUBE_COLUMNS_TAG) or "")
+        columns = json.loads(text or "")
     except (ValueError, RecursionError):
         return None
     return columns if isinstance(columns, list) else None
@@ -262,10 +211,14 @@ def _columns_of_cube(file: Candidate) -> list[str] | None:
 
 def _cube_bins(files: Sequence[Candidate], *, target_bytes: int, cube_bytes: int) -> list[Bin]:
     """Return the files in bins of up to `cube_bytes`, with the number of new files for each bin."""
-    return [
-        replace(cube, outputs=min(max(1, round(cube.live_bytes / target_bytes)), _MAX_OUTPUTS_PER_BIN))
-        for cube in _fill_bins(files, cube_bytes)
-    ]
+    row_bins = fill_bins(range(len(files)), [file.live_bytes for file in files], cube_bytes)
+    cubes = (_bin_of(row_bin, files) for row_bin in row_bins)
+    return [replace(cube, outputs=cube_outputs(cube.live_bytes, target_bytes)) for cube in cubes]
+
+
+def cube_outputs(live_bytes: int, target_bytes: int) -> int:
+    """Return the number of new files of a cube."""
+    return min(max(1, round(live_bytes / target_bytes)), _MAX_OUTPUTS_PER_BIN)
 
 
 def cube_tags(columns: Sequence[str], curve: str) -> dict[str, str]:
@@ -298,28 +251,15 @@ def _is_in_cube(file: Candidate, tags: Mapping[str, str]) -> bool:
 def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
     """Return the files with live rows of each partition, ordered by age (oldest first), then by path."""
     partitions: dict[Hashable, list[Candidate]] = {}
-    for file in sorted(files, key=lambda f: (f.modified_ms, f.path, f.number)):
-        if not file.is_empty:
-            partitions.setdefault(file.partition, []).append(file)
+    for file in _with_live_rows(files):
+        partitions.setdefault(file.partition, []).append(file)
     return list(partitions.values())
 
 
-def _fill_bins(files: Iterable[Candidate], max_bytes: int) -> list[Bin]:
-    """Put each file into the first open bin that has room for it, and return the bins.
+def _with_live_rows(files: Iterable[Candidate]) -> list[Candidate]:
+    """Return the files with live rows in the order of planning."""
+    return sorted((file for file in files if not file.is_empty), key=lambda f: (f.modified_ms, f.path, f.number))
 
-    Each bin has up to `max_bytes`, or one larger file.
-    """
-    bins: list[list[Candidate]] = []
-    free_bytes: dict[int, int] = {}  # by the number of an open bin
-    for file in files:
-        size = file.live_bytes
-        number = next((n for n, free in free_bytes.items() if size <= free), None)
-        if number is None:
-            number = len(bins)
-            bins.append([])
-            free_bytes[number] = max_bytes
-        bins[number].append(file)
-        free_bytes[number] -= size
-        if len(free_bytes) > _MAX_OPEN_BINS:
-            del free_bytes[min(free_bytes, key=free_bytes.__getitem__)]
-    return [Bin(files=tuple(bin_files), room=max(0, free_bytes.get(n, 0))) for n, bin_files in enumerate(bins)]
+
+def _bin_of(row_bin: RowBin, files: Sequence[Candidate]) -> Bin:
+    return Bin(files=tuple(files[row] for row in row_bin.rows), room=row_bin.room)

@@ -10,7 +10,7 @@ import pytest
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.properties import check_new_properties
 from deltalite.requests import OptimizeRequest
-from deltalite.upkeep import optimize_plan
+from deltalite.upkeep import bin_packing, optimize_plan
 from deltalite.upkeep.optimize_plan import (
     CUBE_COLUMNS_TAG,
     CUBE_ID_TAG,
@@ -105,7 +105,7 @@ def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
 
 
 def test_a_closed_bin_has_no_room(monkeypatch):
-    monkeypatch.setattr(optimize_plan, "_MAX_OPEN_BINS", 1)
+    monkeypatch.setattr(bin_packing, "_MAX_OPEN_BINS", 1)
     bins = plan_bins(
         [file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target_bytes=100, min_bytes=75, max_deleted_ratio=0
     )
@@ -123,7 +123,7 @@ def test_a_file_that_the_plan_left_out_does_not_join_a_file_of_that_plan(monkeyp
 
     tags_of_packed_file = {TARGET_SIZE_TAG: "100", ROOM_TAG: "1"}
     assert plan_twice(file(0, 50), file(1, 48, **tags_of_packed_file), file(2, 10), file(3, 10)) == ([[2, 3]], [])
-    monkeypatch.setattr(optimize_plan, "_MAX_OPEN_BINS", 1)
+    monkeypatch.setattr(bin_packing, "_MAX_OPEN_BINS", 1)
     files_of_closed_bins = file(0, 74), file(1, 74), file(2, 26)
     assert plan_twice(*files_of_closed_bins, file(3, 5), file(4, 6)) == ([[1, 2], [3, 4]], [])
 
