@@ -37,25 +37,29 @@ from airflow_provider_deltalite.page.lake_view import (
     lake_view,
     matching_tables,
 )
-from airflow_provider_deltalite.page.layout_view import heat_map, partition_rows, size_rows
 from airflow_provider_deltalite.page.links import Links, runs_of
+from airflow_provider_deltalite.page.measured_view import MeasuredView, measured_view
 from airflow_provider_deltalite.page.read_pool import wait_for_reads
 from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
 from airflow_provider_deltalite.page.run_view import ShownResult, attempt_rows, shown_result
 from airflow_provider_deltalite.page.snippets import version_snippets
 from airflow_provider_deltalite.page.table_list import TableList
-from airflow_provider_deltalite.page.table_view import advice_of, explained_features, explained_properties, timeline
+from airflow_provider_deltalite.page.table_view import explained_features, explained_properties, timeline
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.read_pool import Read
+    from airflow_provider_deltalite.page.reading import Lookup, Result
     from airflow_provider_deltalite.page.services import PageReader, Services
     from deltalite.inspection.commit_entries import CommitEntry
+    from deltalite.inspection.overview import TableMeasures, TableOverview
 
 _log = logging.getLogger(__name__)
 # A list of many tables answers soon, and shows the other rows after a reload.
 _LAKE_SECONDS = 3.0
 _LAKE_AGE_SECONDS = 60.0
 _TABLE_AGE_SECONDS = 2.0
+# The rest of a page belongs to the version of the page, unless it was open for long.
+_MEASURED_AGE_SECONDS = 60.0
 _COMMITS_PER_PAGE = 50
 _LARGEST_VERSION = 2**63 - 1
 _LONGEST_SEARCH = 200
@@ -82,6 +86,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_api_route("/", pages.home, **options)
     app.add_api_route("/lake", pages.lake, **options)
     app.add_api_route("/tables/{key}", pages.table, **options)
+    app.add_api_route("/tables/{key}/measures", pages.measures, **options)
     app.add_api_route("/tables/{key}/versions/{version}", pages.version, **options)
     app.add_api_route("/dag/{dag_id}", pages.dag, **options)
     app.add_api_route("/dag-run/{dag_id}/{run_id:path}", pages.dag_run, **options)
@@ -161,9 +166,9 @@ class _Pages:
         lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
         await _wait(request, lookup.reads)
         result = lookup.result()
-        health, reason = health_of(result, seconds=self._seconds)
         overview = result.value
         if overview is None:
+            health, reason = health_of(result, seconds=self._seconds)
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         newest = overview.version if before is None else min(before - 1, overview.version)
         growth = self._services.tables.growth(table, overview)
@@ -174,21 +179,43 @@ class _Pages:
             await self._links_to_runs(request, [*entries, overview.last_commit]),
             table=table,
             overview=overview,
-            health=health,
-            reason=reason,
-            advice=advice_of(table, overview.steps),
+            measured=self._measured(table, result),
             plots=growth_plots(growth.result().value),
             growth_note=_problem(growth.result(), self._seconds),
             timeline=timeline(entries),
             timeline_note=note,
             is_first_page=newest == overview.version,
             older_before=entries[-1].version if entries and entries[-1].version > 0 else None,
-            size_rows=size_rows(overview.layout),
-            partition_rows=partition_rows(overview.layout),
-            heat_map=heat_map(overview.layout),
             properties=explained_properties(overview),
             features=explained_features(overview),
         )
+
+    async def measures(self, request: Request, key: str) -> HTMLResponse:
+        """Show the parts of a table's page that need its measures, when they are there; 202 otherwise."""
+        table = await self._open_table(request, key)
+        lookup = self._services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
+        await _wait(request, lookup.reads)
+        result = lookup.result()
+        if result.value is None:
+            raise HTTPException(404)
+        await _wait(request, self._measures(table, result.value).reads)
+        measured = self._measured(table, result)
+        return page(
+            "measured.html",
+            self.links(request),
+            status=202 if measured.is_pending else 200,
+            table=table,
+            measured=measured,
+        )
+
+    def _measures(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[TableMeasures]:
+        return self._services.tables.measures(table, overview, is_urgent=is_urgent)
+
+    def _measured(self, table: KnownTable, result: Result[TableOverview]) -> MeasuredView:
+        """Return the parts of a page that need measures by now. Starts the read of measures that are not there."""
+        overview = result.value
+        lookup = None if overview is None or overview.measures is not None else self._measures(table, overview)
+        return measured_view(table, result, None if lookup is None else lookup.result(), seconds=self._seconds)
 
     async def version(self, request: Request, key: str, version: int) -> HTMLResponse:
         """Show a version: its commit, what changed, and texts to copy."""
@@ -306,8 +333,16 @@ class _Pages:
             await _wait(request, reads)
             seconds = self._seconds
         return [
-            lake_row(table, lookup.result(), seconds=seconds) for table, lookup in zip(tables, lookups, strict=True)
+            lake_row(table, result, self._measures_for_list(table, result), seconds=seconds)
+            for table, result in ((table, lookup.result()) for table, lookup in zip(tables, lookups, strict=True))
         ]
+
+    def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:
+        """Return the measures by now of a table with very many files, and start their read."""
+        overview = result.value
+        if overview is None or overview.measures is not None:
+            return None
+        return self._measures(table, overview, is_urgent=False).result()
 
     async def _commits(
         self, request: Request, table: KnownTable, table_id: str, newest: int

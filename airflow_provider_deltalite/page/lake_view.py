@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.reading import Result, State
 from deltalite.inspection.commit_entries import CommitEntry
-from deltalite.inspection.overview import TableOverview
+from deltalite.inspection.overview import TableMeasures, TableOverview
 from deltalite.inspection.table_rows import Outcome
 
 PAGE_SIZE = 100
@@ -23,6 +23,7 @@ class Health(StrEnum):
     FAILED = "failed"
     SLOW = "no answer"
     DUE = "due"
+    MEASURING = "not measured yet"
     WAITING = "not read yet"
     HEALTHY = "healthy"
     MISSING = "no table"
@@ -45,31 +46,45 @@ class LakeRow:
     commit: CommitEntry | None = None
 
 
-def lake_row(table: KnownTable, result: Result[TableOverview], *, seconds: float) -> LakeRow:
-    """Return the row of a table. `seconds` is how long the page has waited."""
+def lake_row(
+    table: KnownTable,
+    result: Result[TableOverview],
+    measures: Result[TableMeasures] | None = None,
+    *,
+    seconds: float,
+) -> LakeRow:
+    """Return the row of a table. `seconds` is how long the page has waited.
+
+    `measures` are those of a table whose overview lacks them.
+    """
     overview = result.value
-    health, reason = health_of(result, seconds=seconds)
+    health, reason = health_of(result, measures, seconds=seconds)
     if overview is None:
         return LakeRow(table=table, health=health, reason=reason)
     return LakeRow(
         table=table,
         health=health,
         reason=reason,
-        size_bytes=overview.health.size_bytes,
+        size_bytes=overview.size_bytes,
         rows=overview.live_rows,
-        files=overview.health.files,
+        files=overview.files,
         version=overview.version,
         commit=overview.last_commit,
     )
 
 
-def health_of(result: Result[TableOverview], *, seconds: float) -> tuple[Health, str]:
+def health_of(
+    result: Result[Any], measures: Result[TableMeasures] | None = None, *, seconds: float
+) -> tuple[Health, str]:
     """Return the health of a table and its reason.
 
-    1. The read failed: no table, or failed.
-    2. The read has not ended: no answer, or not read yet.
-    3. A step of the maintenance is due: due.
-    4. Otherwise: healthy.
+    1. The read of the overview or of the measures failed: no table, or failed.
+    2. The read of the overview has not ended: no answer, or not read yet.
+    3. The read of the measures has not ended: not measured yet.
+    4. A step of the maintenance is due: due.
+    5. Otherwise: healthy.
+
+    `result` is an overview, or another value of a read, of which only the cases 1 and 2 apply.
     """
     if result.error is not None:
         is_missing = result.error.kind == _MISSING
@@ -79,7 +94,14 @@ def health_of(result: Result[TableOverview], *, seconds: float) -> tuple[Health,
         if result.state is State.SLOW:
             return Health.SLOW, f"The storage did not answer in {seconds:g} s.{age}"
         return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
-    due = [f"{step.step}: {step.reason}" for step in result.value.steps if step.outcome is Outcome.DUE]
+    known = result.value.measures
+    if known is None and measures is not None:
+        if measures.error is not None:
+            return Health.FAILED, f"{measures.error.kind}: {measures.error.message}"
+        known = measures.value
+    if known is None:
+        return Health.MEASURING, "The table has many files, so the API server measures it in the background."
+    due = [f"{step.step}: {step.reason}" for step in known.steps if step.outcome is Outcome.DUE]
     return (Health.DUE, "; ".join(due)) if due else (Health.HEALTHY, "No maintenance is due.")
 
 

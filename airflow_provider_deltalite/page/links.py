@@ -39,6 +39,10 @@ class Links:
         """Return the address of a table's page; with `before`, the commits before this version."""
         return f"{self.app}/tables/{quote(key, safe='')}" + ("" if before is None else f"?before={before}")
 
+    def measures(self, key: str) -> str:
+        """The parts of a table's page that need its measures."""
+        return f"{self.table(key)}/measures"
+
     def version(self, key: str, version: int) -> str:
         """Return the address of a version's page."""
         return f"{self.table(key)}/versions/{version}"

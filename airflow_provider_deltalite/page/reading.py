@@ -20,7 +20,7 @@ from airflow_provider_deltalite.page.read_pool import Read, ReadPool
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
-from deltalite.inspection.overview import TableOverview, read_overview
+from deltalite.inspection.overview import TableMeasures, TableOverview, read_measures, read_overview
 from deltalite.inspection.table_rows import RowError
 from deltalite.inspection.version_changes import VersionChanges, read_version_changes
 from deltalite.requests import DEFAULT_THRESHOLDS
@@ -36,6 +36,7 @@ _MAX_HEALTH_AGE_SECONDS = 3_600.0
 _MAX_ERROR_AGE_SECONDS = 10.0
 _MAX_SEARCHED_COMMITS = 1_000
 _MAX_COMMITS_OF_RUN = 50
+_MAX_MEASURING_THREADS = 4
 _NEVER = float("inf")
 
 
@@ -100,6 +101,8 @@ class TableReader:
     ) -> None:
         self._open_store = open_store
         self._pool = pool
+        # The measures of a table with a million files take about a gigabyte, so a storage measures one table at a time.
+        self._measuring_pool = ReadPool(threads_per_storage=1, max_threads=_MAX_MEASURING_THREADS)
         self._cache = cache
         self._now_ms = now_ms
 
@@ -118,6 +121,27 @@ class TableReader:
 
         return self._look_up(table, key, run, max_age_seconds=max_age_seconds, is_urgent=is_urgent)
 
+    def measures(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[TableMeasures]:
+        """Look up the measures of the version of an overview, for a table with very many files."""
+        newest_key = ("newest measures", table.key, table.conn_id, overview.table_id)
+
+        def run(store: LogStore) -> TableMeasures:
+            newest = self._cache.get(newest_key)
+            measures = read_measures(
+                store,
+                overview.version,
+                DEFAULT_THRESHOLDS,
+                now_ms=self._now_ms(),
+                earlier=None if newest is None else newest.value,
+            )
+            self._cache.put(newest_key, measures)
+            return measures
+
+        key = ("measures", table.key, table.conn_id, overview.table_id, overview.version)
+        return self._look_up(
+            table, key, run, max_age_seconds=_MAX_HEALTH_AGE_SECONDS, is_urgent=is_urgent, pool=self._measuring_pool
+        )
+
     def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:
         """Look up the commits from `up_to` (inclusive) back."""
 
@@ -134,10 +158,9 @@ class TableReader:
 
         def run(store: LogStore) -> Growth:
             cached = self._cache.get(newest_key)
-            health = overview.health
             growth = read_growth(
                 Snapshot.load(store, overview.version),
-                Totals(files=health.files, size_bytes=health.size_bytes, rows=overview.live_rows),
+                Totals(files=overview.files, size_bytes=overview.size_bytes, rows=overview.live_rows),
                 earlier=None if cached is None else cached.value,
             )
             self._cache.put(newest_key, growth)
@@ -177,6 +200,7 @@ class TableReader:
         *,
         max_age_seconds: float,
         is_urgent: bool = True,
+        pool: ReadPool | None = None,
     ) -> Lookup[T]:
         failed = self._cache.get(("error", key))
         if failed is not None and self._cache.age_of(failed) < _MAX_ERROR_AGE_SECONDS:
@@ -196,5 +220,5 @@ class TableReader:
             self._cache.put(key, value)
             return value
 
-        pool_read = self._pool.read(table.storage, key, read, is_urgent=is_urgent)
+        pool_read = (pool or self._pool).read(table.storage, key, read, is_urgent=is_urgent)
         return Lookup(cache=self._cache, cached=cached, read=pool_read)

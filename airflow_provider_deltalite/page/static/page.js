@@ -47,4 +47,31 @@
       // a page of another origin surrounds this one: the browser decides
     }
   });
+
+  // The measures of a table with very many files come after the page. Their places keep their height.
+  const pending = document.querySelector("[data-measures]");
+  const showMeasures = async (tries) => {
+    const answer = await fetch(pending.dataset.measures, { credentials: "same-origin" });
+    if (answer.status === 202 && tries > 0) {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return showMeasures(tries - 1);
+    }
+    if (answer.status !== 200) throw new Error(answer.statusText);
+    const parts = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of parts.querySelectorAll("[data-part]")) {
+      for (const target of document.querySelectorAll(`[data-measured="${part.dataset.part}"]`)) {
+        target.replaceChildren(...part.childNodes);
+        target.removeAttribute("aria-busy");
+      }
+    }
+    status.textContent = "The measures of the table are there.";
+  };
+  if (pending) {
+    showMeasures(30).catch(() => {
+      for (const target of document.querySelectorAll("[data-measured][aria-busy]")) {
+        target.removeAttribute("aria-busy");
+      }
+      status.textContent = "Reload the page to see the measures of the table.";
+    });
+  }
 })();

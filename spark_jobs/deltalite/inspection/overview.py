@@ -1,7 +1,10 @@
-"""The facts of a table that a page shows: version, schema, properties, features, health and the last commit.
+"""The facts of a table that a page shows: version, schema, properties, features, measures and the last commit.
 
 An overview keeps values only, and no list of files, so that a process can hold the overviews of thousands of tables. A
 later read takes the earlier overview: without a new commit it costs two requests. Texts are bounded (`shown_texts.py`).
+
+The measures of a table with very many files take seconds, because they plan an optimize. `read_overview` leaves them
+out for such a table, and reads only the columns of the log that its totals need. `read_measures` reads them later.
 """
 
 from __future__ import annotations
@@ -9,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
 from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
@@ -17,14 +24,32 @@ from deltalite.inspection.file_layout import FileLayout, layout_of
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import StepOutcome
+from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.log.following import is_newest, position_at
+from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.protocol.features import supported_features
 from deltalite.requests import Thresholds
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
 MAX_COLUMNS = 2_000
+MAX_FILES_AT_ONCE = 50_000
+"""An overview of a table with more files has no measures."""
 _MAX_PROPERTIES = 500
+_TOTALS_COLUMNS = ["size", "stats", "deletionVector"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMeasures:
+    """The measures of a version that need all facts of its files.
+
+    - `steps`: the decision for each step of a maintenance.
+    - `layout`: the classes of file sizes, and the largest partitions.
+    """
+
+    health: TableHealth
+    steps: tuple[StepOutcome, ...]
+    layout: FileLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +57,8 @@ class TableOverview:
     """A table at its newest version.
 
     - `columns`: at most `MAX_COLUMNS` rows; `column_count` counts all.
-    - `steps`: the decision for each step of a maintenance.
-    - `layout`: the classes of file sizes, and the largest partitions.
+    - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
+    - `measures`: None for a table with more than `MAX_FILES_AT_ONCE` files.
     - `last_commit`: None if the log no longer holds the commit of the version.
     - `position`: where a later read continues.
     """
@@ -47,16 +72,23 @@ class TableOverview:
     features: tuple[str, ...]
     min_reader_version: int
     min_writer_version: int
-    health: TableHealth
-    steps: tuple[StepOutcome, ...]
-    layout: FileLayout
+    files: int
+    size_bytes: int
+    rows: int | None
+    deleted_rows: int
+    measures: TableMeasures | None
     last_commit: CommitEntry | None
     position: LogPosition
 
     @property
     def live_rows(self) -> int | None:
         """The rows that are not soft-deleted; None if the statistics of a file lack the number."""
-        return None if self.health.rows is None else self.health.rows - self.health.deleted_rows
+        return None if self.rows is None else self.rows - self.deleted_rows
+
+    @property
+    def deleted_rows_ratio(self) -> float:
+        """The share of soft-deleted rows; 0 if the number of rows is unknown."""
+        return self.deleted_rows / self.rows if self.rows else 0.0
 
 
 def read_overview(
@@ -76,10 +108,13 @@ def read_overview(
     if earlier is not None and is_newest(store, earlier.position):
         return earlier
     snapshot = Snapshot.load(store)
-    is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id
-    earlier_health = earlier.health if earlier is not None and is_same_table else None
-    files = snapshot.files_with()
-    health = read_health(snapshot, thresholds, now_ms=now_ms, earlier=earlier_health, files=files)
+    files = _files_for_overview(snapshot)
+    records = num_records(files["stats"])
+    measures = None
+    if files.num_rows <= MAX_FILES_AT_ONCE:
+        is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id
+        earlier_measures = earlier.measures if earlier is not None and is_same_table else None
+        measures = _measures_of(snapshot, files, thresholds, now_ms, earlier_measures)
     columns = [_bounded(row) for row in column_rows(snapshot.schema, snapshot.partition_columns)]
     properties = {
         shown_text(key): shown_text(value, name=key)
@@ -96,11 +131,57 @@ def read_overview(
         features=tuple(map(shown_text, sorted(supported_features(protocol)))),
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
-        health=health,
-        steps=tuple(map(StepOutcome.of, decide(health, thresholds))),
-        layout=layout_of(snapshot, files),
+        files=files.num_rows,
+        size_bytes=bytes_of(files),
+        rows=None if records.null_count else pc.sum(records).as_py() or 0,
+        deleted_rows=deleted_rows_of(files),
+        measures=measures,
         last_commit=entry_of_version(store, snapshot),
         position=position_at(store, snapshot.version),
+    )
+
+
+def read_measures(
+    store: LogStore, version: int, thresholds: Thresholds, *, now_ms: int, earlier: TableMeasures | None = None
+) -> TableMeasures:
+    """Read the measures of a version.
+
+    Args:
+        store: the store of the table.
+        version: the version.
+        thresholds: the thresholds of the decisions.
+        now_ms: the time of the measures, in milliseconds UTC.
+        earlier: the measures of an earlier version of the same table.
+
+    Raises:
+        DeltaLiteError: the table cannot be read; see `Snapshot.load`.
+    """
+    snapshot = Snapshot.load(store, version)
+    measures = _measures_of(snapshot, snapshot.files_with(), thresholds, now_ms, earlier)
+    pa.default_memory_pool().release_unused()
+    return measures
+
+
+def _files_for_overview(snapshot: Snapshot) -> pa.Table:
+    """Return the files with all columns, or with `_TOTALS_COLUMNS` if there are very many.
+
+    The checkpoint of a small table is read once only, if `_last_checkpoint` says that it is small.
+    """
+    if snapshot.segment.checkpoint is not None:
+        hint = read_last_checkpoint(snapshot.store)
+        if hint is not None and 0 <= hint.size <= MAX_FILES_AT_ONCE:
+            return snapshot.files_with()
+    files = snapshot.files_with(_TOTALS_COLUMNS)
+    return files if files.num_rows > MAX_FILES_AT_ONCE else snapshot.files_with()
+
+
+def _measures_of(
+    snapshot: Snapshot, files: pa.Table, thresholds: Thresholds, now_ms: int, earlier: TableMeasures | None
+) -> TableMeasures:
+    earlier_health = None if earlier is None else earlier.health
+    health = read_health(snapshot, thresholds, now_ms=now_ms, earlier=earlier_health, files=files)
+    return TableMeasures(
+        health=health, steps=tuple(map(StepOutcome.of, decide(health, thresholds))), layout=layout_of(snapshot, files)
     )
 
 

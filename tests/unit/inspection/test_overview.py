@@ -41,10 +41,10 @@ def entry_of(**info):
 
 def test_an_overview_has_the_facts_of_the_newest_version(tmp_path):
     overview = overview_of(create_valid_table(tmp_path / "t"))
-    assert (overview.version, overview.live_rows, overview.health.files) == (5, 4, 2)
+    assert (overview.version, overview.live_rows, overview.files) == (5, 4, 2)
     assert [(row.name, row.partition_index) for row in overview.columns] == [("id", None), ("name", None), ("day", 1)]
     assert overview.features == ("changeDataFeed", "deletionVectors")
-    assert overview.steps[0].outcome is Outcome.DUE
+    assert overview.measures.steps[0].outcome is Outcome.DUE
     assert overview.last_commit is not None and overview.last_commit.version == 5
 
 

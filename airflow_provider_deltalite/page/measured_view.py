@@ -1,0 +1,67 @@
+"""The parts of a table's page that need its measures, as values for the templates.
+
+A table with very many files gets these parts after the rest of its page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_deltalite.page.known_tables import KnownTable
+from airflow_provider_deltalite.page.lake_view import Health, health_of
+from airflow_provider_deltalite.page.layout_view import (
+    HeatMap,
+    PartitionRow,
+    SizeRow,
+    heat_map,
+    partition_rows,
+    size_rows,
+)
+from airflow_provider_deltalite.page.reading import Result
+from airflow_provider_deltalite.page.table_view import Advice, advice_of
+from deltalite.inspection.file_layout import FileLayout
+from deltalite.inspection.last_vacuum import LastVacuum
+from deltalite.inspection.overview import TableMeasures, TableOverview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredView:
+    """The health of a table, the advice, and how its bytes lie in files.
+
+    - `is_pending`: whether the measures are still read; then `advice` and `layout` are missing.
+    - `layout`: None without measures.
+    """
+
+    health: Health
+    reason: str
+    is_pending: bool = False
+    last_vacuum: LastVacuum | None = None
+    advice: Sequence[Advice] = ()
+    layout: FileLayout | None = None
+    size_rows: Sequence[SizeRow] = ()
+    partition_rows: Sequence[PartitionRow] = ()
+    heat_map: HeatMap | None = None
+
+
+def measured_view(
+    table: KnownTable, result: Result[TableOverview], measures: Result[TableMeasures] | None, *, seconds: float
+) -> MeasuredView:
+    """Return the parts by now. `measures` are those of an overview without measures."""
+    health, reason = health_of(result, measures, seconds=seconds)
+    overview = result.value
+    known = None if overview is None else overview.measures
+    if known is None and measures is not None:
+        known = measures.value
+    if known is None:
+        return MeasuredView(health=health, reason=reason, is_pending=measures is not None and measures.error is None)
+    return MeasuredView(
+        health=health,
+        reason=reason,
+        last_vacuum=known.health.last_vacuum,
+        advice=advice_of(table, known.steps),
+        layout=known.layout,
+        size_rows=size_rows(known.layout),
+        partition_rows=partition_rows(known.layout),
+        heat_map=heat_map(known.layout),
+    )
