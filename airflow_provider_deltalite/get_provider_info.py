@@ -122,7 +122,7 @@ def get_provider_info() -> dict[str, Any]:
                     "ui_timeout": {
                         "description": (
                             "How many seconds the page 'Delta tables' waits for storage, at most 120. The list of "
-                            "tables waits 3 seconds or less."
+                            "tables waits 2 seconds or less."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",

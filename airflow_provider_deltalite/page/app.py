@@ -55,7 +55,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 # A list of many tables answers soon, and shows the other rows after a reload.
-_LAKE_SECONDS = 3.0
+_LAKE_SECONDS = 2.0
+# A list that has values of tables shows them, and reads the others and the newer values in the background.
+_LAKE_AGAIN_SECONDS = 0.2
+_LAKE_STALE_SECONDS = 600.0
 _LAKE_AGE_SECONDS = 60.0
 _TABLE_AGE_SECONDS = 2.0
 # The rest of a page belongs to the version of the page, unless it was open for long.
@@ -322,19 +325,24 @@ class _Pages:
         return visible
 
     async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
-        seconds = min(_LAKE_SECONDS, self._seconds)
         lookups = [
             self._services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS, is_urgent=False)
             for table in tables
         ]
         reads = [read for lookup in lookups for read in lookup.reads]
+
+        def has_values() -> bool:
+            return any(lookup.result().value is not None for lookup in lookups)
+
+        seconds = min(_LAKE_AGAIN_SECONDS if has_values() else _LAKE_SECONDS, self._seconds)
         await wait_for_reads(reads, min(seconds, _rest(request)))
-        if all(lookup.result().value is None for lookup in lookups):  # the first view: nothing to show yet
+        if not has_values():  # the first view: nothing to show yet
             await _wait(request, reads)
             seconds = self._seconds
+        results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
         return [
             lake_row(table, result, self._measures_for_list(table, result), seconds=seconds)
-            for table, result in ((table, lookup.result()) for table, lookup in zip(tables, lookups, strict=True))
+            for table, result in zip(tables, results, strict=True)
         ]
 
     def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:

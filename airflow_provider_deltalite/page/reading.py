@@ -80,8 +80,8 @@ class Lookup(Generic[T]):
         """The read, if there is one, as a list."""
         return [] if self.read is None else [self.read]
 
-    def result(self) -> Result[T]:
-        """Return the result by now."""
+    def result(self, *, max_stale_seconds: float = 0.0) -> Result[T]:
+        """Return the result by now. While the read runs, a cached value up to `max_stale_seconds` old is fresh."""
         if self.error is not None:
             return Result(state=State.FAILED, error=self.error)
         read = self.read
@@ -89,7 +89,10 @@ class Lookup(Generic[T]):
             return Result(state=State.FAILED if read.error else State.FRESH, value=read.value, error=read.error)
         value = None if self.cached is None else self.cached.value
         age_seconds = 0.0 if self.cached is None else self.cache.age_of(self.cached)
-        state = State.FRESH if read is None else State.WAITING if read.started_at is None else State.SLOW
+        if read is None or (self.cached is not None and age_seconds <= max_stale_seconds):
+            state = State.FRESH
+        else:
+            state = State.WAITING if read.started_at is None else State.SLOW
         return Result(state=state, value=value, age_seconds=age_seconds)
 
 
