@@ -129,6 +129,17 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "10",
                     },
+                    "ui_preview": {
+                        "description": (
+                            "Whether the page of a version in 'Delta tables' can show rows, at most 100. A user also "
+                            "needs the right to read the custom view 'Delta table rows', and the right to create "
+                            "events of assets. Set the value for the API server, and restart it."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "False",
+                    },
                     "class_archive": {
                         "description": (
                             "Whether drivers on this worker start with an archive of Spark's classes. use: tasks use "

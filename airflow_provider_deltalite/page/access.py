@@ -11,6 +11,9 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
 from airflow.models.dag import DagModel
 
+ROWS_VIEW = "Delta table rows"
+"""The name of the custom view whose permission to read lets a user see rows."""
+
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
 
@@ -40,6 +43,15 @@ class AirflowReader:
         if self._dag_ids is None:
             self._dag_ids = frozenset(self._auth_manager.get_authorized_dag_ids(user=self._user, method="GET"))
         return self._dag_ids
+
+    def may_read_rows(self) -> bool:
+        """Whether the user may see rows of the tables that the user sees.
+
+        Auth managers with roles have a separate permission for the custom view. An auth manager without such
+        permissions allows custom views to all, so the user must also have the right to create events of assets.
+        """
+        may_view = self._auth_manager.is_authorized_custom_view(method="GET", resource_name=ROWS_VIEW, user=self._user)
+        return bool(may_view and self._auth_manager.is_authorized_asset(method="POST", user=self._user))
 
     def may_read_dag(self, dag_id: str) -> bool:
         """Whether the user may read a DAG."""

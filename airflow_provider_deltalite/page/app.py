@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
@@ -39,6 +39,13 @@ from airflow_provider_deltalite.page.lake_view import (
 )
 from airflow_provider_deltalite.page.links import Links, runs_of
 from airflow_provider_deltalite.page.measured_view import MeasuredView, measured_view
+from airflow_provider_deltalite.page.preview_view import (
+    NOT_ALLOWED,
+    SWITCHED_OFF,
+    PreviewView,
+    preview_view,
+    problem_of_conditions,
+)
 from airflow_provider_deltalite.page.read_pool import wait_for_reads
 from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
 from airflow_provider_deltalite.page.run_view import ShownResult, attempt_rows, shown_result
@@ -220,8 +227,18 @@ class _Pages:
         lookup = None if overview is None or overview.measures is not None else self._measures(table, overview)
         return measured_view(table, result, None if lookup is None else lookup.result(), seconds=self._seconds)
 
-    async def version(self, request: Request, key: str, version: int) -> HTMLResponse:
-        """Show a version: its commit, what changed, and texts to copy."""
+    async def version(
+        self,
+        request: Request,
+        key: str,
+        version: int,
+        rows: str = "",
+        where: Annotated[list[str] | None, Query()] = None,
+    ) -> HTMLResponse:
+        """Show a version: its commit, what changed, texts to copy, and rows if the user asks for them and may see them.
+
+        `where` are conditions on the rows.
+        """
         table = await self._open_table(request, key)
         overview_lookup = self._services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
         await _wait(request, overview_lookup.reads)
@@ -231,6 +248,7 @@ class _Pages:
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         if not 0 <= version <= result.value.version:
             raise HTTPException(404)
+        preview = await self._preview(request, table, result.value.table_id, version, where or (), is_wanted=bool(rows))
         lookup = self._services.tables.changes(table, result.value.table_id, version)
         await _wait(request, lookup.reads)
         changes = lookup.result()
@@ -242,8 +260,27 @@ class _Pages:
             newest=result.value.version,
             changes=changes.value,
             problem=_problem(changes, self._seconds),
+            preview=preview,
             snippets=version_snippets(table, version, is_newest=version == result.value.version),
         )
+
+    async def _preview(
+        self, request: Request, table: KnownTable, table_id: str, version: int, where: Sequence[str], *, is_wanted: bool
+    ) -> PreviewView:
+        """Return the rows of a version if the user asks for them, or the sentence why there are none."""
+        if not self._services.settings.shows_rows:
+            return PreviewView(refusal=SWITCHED_OFF)
+        if not await run_in_threadpool(_reader(request).may_read_rows):
+            return PreviewView(refusal=NOT_ALLOWED)
+        if not is_wanted:
+            return PreviewView()
+        conditions = tuple(condition.strip() for condition in where if condition.strip())
+        if problem := problem_of_conditions(conditions):
+            return PreviewView(is_shown=True, problem=problem)
+        seconds = _rest(request)
+        lookup = self._services.tables.rows(table, table_id, version, conditions, max_seconds=seconds)
+        await _wait(request, lookup.reads)
+        return preview_view(lookup.result(), conditions, seconds=seconds)
 
     async def dag(self, request: Request, dag_id: str) -> HTMLResponse:
         """Show the tables of a DAG."""

@@ -40,12 +40,13 @@ class Links:
         return f"{self.app}/tables/{quote(key, safe='')}" + ("" if before is None else f"?before={before}")
 
     def measures(self, key: str) -> str:
-        """The parts of a table's page that need its measures."""
+        """Return the address of the parts of a table's page that need its measures."""
         return f"{self.table(key)}/measures"
 
-    def version(self, key: str, version: int) -> str:
-        """Return the address of a version's page."""
-        return f"{self.table(key)}/versions/{version}"
+    def version(self, key: str, version: int, *, rows: bool = False, where: Iterable[str] = ()) -> str:
+        """Return the address of a version's page; with `rows`, of its rows for which the conditions are true."""
+        query = urlencode([("rows", "1"), *(("where", condition) for condition in where)]) if rows else ""
+        return f"{self.table(key)}/versions/{version}" + (f"?{query}" if query else "")
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
         """Return the address of the page of a task instance."""

@@ -21,6 +21,7 @@ from deltalite.errors import TableNotFoundError
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableMeasures, TableOverview, read_measures, read_overview
+from deltalite.inspection.preview import RowPreview, read_preview
 from deltalite.inspection.table_rows import RowError
 from deltalite.inspection.version_changes import VersionChanges, read_version_changes
 from deltalite.requests import DEFAULT_THRESHOLDS
@@ -37,6 +38,7 @@ _MAX_ERROR_AGE_SECONDS = 10.0
 _MAX_SEARCHED_COMMITS = 1_000
 _MAX_COMMITS_OF_RUN = 50
 _MAX_MEASURING_THREADS = 4
+_MAX_ROWS_AGE_SECONDS = 60.0
 _NEVER = float("inf")
 
 
@@ -175,6 +177,17 @@ class TableReader:
         """Look up the differences of a version from the version before."""
         key = ("changes", table.key, table.conn_id, table_id, version)
         return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
+
+    def rows(
+        self, table: KnownTable, table_id: str, version: int, conditions: tuple[str, ...], *, max_seconds: float
+    ) -> Lookup[RowPreview]:
+        """Look up some rows of a version for which all conditions are true. The read ends after `max_seconds`."""
+        key = ("rows", table.key, table.conn_id, table_id, version, conditions)
+
+        def run(store: LogStore) -> RowPreview:
+            return read_preview(store, version, conditions, max_seconds=max_seconds)
+
+        return self._look_up(table, key, run, max_age_seconds=_MAX_ROWS_AGE_SECONDS)
 
     def commits_of_run(
         self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int

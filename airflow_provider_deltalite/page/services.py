@@ -30,6 +30,10 @@ _CACHE_BYTES = 64 * 1024 * 1024
 class PageReader(Reader, Protocol):
     """The rights of a user, also on the parts of a DAG."""
 
+    def may_read_rows(self) -> bool:
+        """Whether the user may see rows of the tables that the user sees."""
+        ...
+
     def may_read_dag(self, dag_id: str) -> bool:
         """Whether the user may read a DAG."""
         ...

@@ -24,12 +24,14 @@ class PageSettings:
     - `roots`: addresses and patterns of tables.
     - `storage_conn_ids`: connections by the beginnings of addresses.
     - `timeout_seconds`: how long a page waits for storage.
+    - `shows_rows`: whether the page of a version can show rows.
     - `problems`: sentences about invalid settings.
     """
 
     roots: tuple[str, ...] = ()
     storage_conn_ids: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = _DEFAULT_SECONDS
+    shows_rows: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -41,6 +43,7 @@ def read_settings() -> PageSettings:
         roots=tuple(filter(None, roots)),
         storage_conn_ids=_conn_ids(problems),
         timeout_seconds=_seconds(problems),
+        shows_rows=_shows_rows(problems),
         problems=tuple(problems),
     )
 
@@ -60,6 +63,14 @@ def _conn_ids(problems: list[str]) -> dict[str, str]:
         )
         return {}
     return values
+
+
+def _shows_rows(problems: list[str]) -> bool:
+    try:
+        return bool(conf.getboolean(_SECTION, "ui_preview", fallback=False))
+    except Exception:  # noqa: BLE001  Airflow's class for an invalid boolean differs between versions
+        problems.append("[deltalite] ui_preview is not a boolean, so pages show no rows. Write True or False.")
+        return False
 
 
 def _seconds(problems: list[str]) -> float:

@@ -111,7 +111,7 @@ PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes"}
 PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),
     frozenset({"table_list"}),
-    frozenset({"services", "measured_view"}),
+    frozenset({"services", "measured_view", "preview_view"}),
     frozenset({"lake_view", "rendering", "access", "database"}),
     frozenset({"table_view", "layout_view", "growth_view", "run_view", "links", "reading", "roots"}),
     frozenset({"snippets", "read_pool", "cache", "explanations"}),

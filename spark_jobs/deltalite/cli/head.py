@@ -7,7 +7,7 @@ import argparse
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Output
 from deltalite.cli.rows import show_rows
-from deltalite.cli.where import parse_where
+from deltalite.columnar.predicates.where import parse_where
 from deltalite.columnar.reader.projection import project
 from deltalite.protocol.schema import parse_schema
 

@@ -36,6 +36,7 @@ class Rights:
     assets: bool = True
     asset_ids: set[int] = field(default_factory=set)
     dag_ids: set[str] = field(default_factory=set)
+    rows: bool = True
 
     def may_read_assets(self) -> bool:
         return self.assets
@@ -45,6 +46,9 @@ class Rights:
 
     def readable_dag_ids(self) -> frozenset[str]:
         return frozenset(self.dag_ids)
+
+    def may_read_rows(self) -> bool:
+        return self.rows
 
     def may_read_dag(self, dag_id: str) -> bool:
         return dag_id in self.dag_ids

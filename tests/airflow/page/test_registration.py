@@ -120,3 +120,11 @@ def test_an_invalid_setting_is_a_problem_and_the_default_applies(monkeypatch, na
     settings = read_settings()
     assert len(settings.problems) == 1 and name.lower() in settings.problems[0]
     assert (settings.storage_conn_ids, settings.timeout_seconds) == ({}, 10.0)
+
+
+@pytest.mark.parametrize(("value", "shows_rows", "problems"), [("True", True, 0), ("", False, 0), ("maybe", False, 1)])
+def test_rows_need_a_valid_setting(monkeypatch, value, shows_rows, problems):
+    if value:
+        monkeypatch.setenv("AIRFLOW__DELTALITE__UI_PREVIEW", value)
+    settings = read_settings()
+    assert (settings.shows_rows, len(settings.problems)) == (shows_rows, problems)

@@ -12,7 +12,7 @@ import pytest
 
 from deltalite.cli.main import COMMANDS, main
 from deltalite.cli.values import cell, json_text, printable
-from deltalite.cli.where import parse_where
+from deltalite.columnar.predicates.where import parse_where
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     InvalidRequestError,

@@ -1,4 +1,4 @@
-"""The parser of `--where`: one comparison as text, such as `day >= 2026-01-01`.
+"""The parser of comparisons in a text, such as `day >= 2026-01-01`, for `deltalite head` and the page in Airflow.
 
 The forms are:
 
@@ -6,7 +6,7 @@ The forms are:
 - `COLUMN in (A, B)` and `COLUMN not in (A, B)`
 - `COLUMN is null` and `COLUMN is not null`
 
-If `--where` is repeated, all comparisons must hold. A value has the type of its column and the format of partition
+If there are several texts, all comparisons must hold. A value has the type of its column and the format of partition
 values, and may be quoted. Backticks enclose a column name with blanks. The result is a filter for `DeltaTable`, not
 SQL.
 """

@@ -1,0 +1,146 @@
+"""Rows on the page of a version: only if the deployment and the user's rights allow them, and never as markup."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.memory import MemoryLogStore
+from tests.airflow.page.conftest import Rights
+from tests.airflow.page.test_hostile_texts import PAYLOADS, check_is_harmless
+from tests.support.valid_table import SCHEMA, create_valid_table, write_data_file
+from tests.unit.builders import append_files, commit_actions, create
+
+VALUE = "a" * 40
+"""A value of the table that no other part of a page has."""
+
+
+@pytest.fixture
+def orders(delta_page, tmp_path):
+    """The key of a table with six versions; the deployment shows rows."""
+    delta_page.settings = {"shows_rows": True}
+    return delta_page.add_asset(create_valid_table(tmp_path / "lake" / "orders").root)
+
+
+def rows_page(key: str, version: int, *where: str) -> str:
+    return f"/tables/{key}/versions/{version}?" + urlencode([("rows", "1"), *(("where", text) for text in where)])
+
+
+def shown_ids(html: str) -> list[str]:
+    rows = html.partition('aria-label="Rows of version')[2]
+    return sorted(re.findall(r"<tr><td>(\w+)</td>", rows))
+
+
+def test_rows_are_off_by_default(delta_page, orders):
+    delta_page.settings = {}
+    opened = []
+    open_table = delta_page.open_table
+    delta_page.open_table = lambda *args: opened.append(args) or open_table(*args)
+    html = delta_page.get(rows_page(orders, 5))
+    assert "set [deltalite] ui_preview = True" in html
+    assert VALUE not in html and "Show rows" not in html
+    asked, opened[:] = list(opened), []
+    delta_page.get(f"/tables/{orders}/versions/5")
+    assert len(opened) < len(asked), "the first page opened the table for its overview and its changes only"
+
+
+def test_rows_need_a_right_besides_the_right_on_the_table(delta_page, orders):
+    delta_page.users["ann"] = Rights(rows=False)
+    html = delta_page.get(rows_page(orders, 5))
+    assert "Delta table rows" in html and VALUE not in html and "Show rows" not in html
+    delta_page.users["ann"] = Rights(assets=False, rows=True)
+    delta_page.get(rows_page(orders, 5), status=404)
+
+
+@pytest.mark.parametrize(("role", "may_read"), [("VIEWER", False), ("USER", False), ("OP", True), ("ADMIN", True)])
+def test_the_simple_auth_manager_allows_rows_to_operators(monkeypatch, role, may_read):
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    from airflow_provider_deltalite.page import access
+
+    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
+    reader = access.AirflowReader(SimpleAuthManagerUser(username="ann", role=role))
+    assert reader.may_read_rows() is may_read
+
+
+def test_rows_need_the_custom_view(monkeypatch):
+    """An auth manager with roles refuses a view without a permission."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    from airflow_provider_deltalite.page import access
+
+    class Manager(SimpleAuthManager):
+        def is_authorized_custom_view(self, *, method, resource_name, user):
+            return (method, resource_name, user.username) == ("GET", "Delta table rows", "ann")
+
+    monkeypatch.setattr(access, "get_auth_manager", Manager)
+    may_read = {
+        name: access.AirflowReader(SimpleAuthManagerUser(username=name, role="ADMIN")).may_read_rows()
+        for name in ("ann", "bob")
+    }
+    assert may_read == {"ann": True, "bob": False}
+
+
+def test_the_rows_of_a_version_are_shown_on_request_with_the_way_to_other_versions(delta_page, orders):
+    assert VALUE not in delta_page.get(f"/tables/{orders}/versions/4")
+    html = delta_page.get(rows_page(orders, 4))
+    assert shown_ids(html) == ["4", "5", "6", "7"]
+    assert '/versions/3?rows=1#rows">Rows of version 3<' in html and ">Rows of version 5<" in html
+    assert shown_ids(delta_page.get(rows_page(orders, 3))) == ["4", "5"]
+    assert '<span class="null">NULL</span>' in delta_page.get(rows_page(orders, 0))
+
+
+def test_conditions_select_rows_and_stay_in_the_form_and_the_links(delta_page, orders):
+    html = delta_page.get(rows_page(orders, 5, "id > 4", " ", "id <= 6"))
+    assert shown_ids(html) == ["5", "6"]
+    assert 'value="id &gt; 4"' in html and "where=id+%3E+4&amp;where=id+%3C%3D+6#rows" in html
+    assert "No row matches." in delta_page.get(rows_page(orders, 5, "id = 99"))
+
+
+@pytest.mark.parametrize("payload", [*PAYLOADS, "id = 1; DROP TABLE x", "id > (select 1)", "id\x00=1"])
+def test_hostile_conditions_are_refused_with_a_sentence(delta_page, orders, payload):
+    html = delta_page.get(rows_page(orders, 5, payload))
+    check_is_harmless(html)
+    assert "InvalidRequestError" in html and shown_ids(html) == []
+
+
+def test_conditions_are_bounded(delta_page, orders):
+    assert "more than 200 characters" in delta_page.get(rows_page(orders, 5, "id = " + "1" * 300))
+    assert "more than 5 conditions" in delta_page.get(rows_page(orders, 5, *["id = 1"] * 6))
+
+
+def test_cells_are_never_markup(delta_page, tmp_path):
+    delta_page.settings = {"shows_rows": True}
+    store = create(LocalLogStore(str(tmp_path / "lake" / "hostile")), schema=SCHEMA, partition_columns=("day",))
+    commit_actions(store, write_data_file(store, "a.parquet", list(range(len(PAYLOADS))), list(PAYLOADS)))
+    html = delta_page.get(rows_page(delta_page.add_asset(store.root), 1))
+    assert shown_ids(html) == [str(number) for number in range(len(PAYLOADS))]
+    assert "&lt;script&gt;alert(1)" in html
+    check_is_harmless(html)
+
+
+def test_a_version_without_its_files_gives_a_sentence(delta_page, orders, tmp_path):
+    (Path(tmp_path) / "lake" / "orders" / "day=2026-01-01" / "a.parquet").unlink()
+    html = delta_page.get(rows_page(orders, 0))
+    assert "a vacuum may have deleted its files" in html and "What changed" in html
+
+
+def test_a_read_that_takes_too_long_frees_the_request(delta_page):
+    released = threading.Event()
+    store = append_files(create(MemoryLogStore()), 1)
+    delta_page.settings = {"shows_rows": True, "timeout_seconds": 1.0}
+    delta_page.open_table = lambda _address, _conn_id: store
+    key = delta_page.add_asset("s3://slow/table")
+    delta_page.get(f"/tables/{key}/versions/1")
+    store.before = lambda *_: released.wait(60)
+    try:
+        html = delta_page.get(rows_page(key, 1))
+    finally:
+        released.set()
+    assert "The rows were not read in" in html and "Reload the page" in html
