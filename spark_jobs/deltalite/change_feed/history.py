@@ -18,7 +18,8 @@ class VersionHistory:
     """The protocol and metadata of the version that was applied last, and the schemas of all versions so far.
 
     With `needs_feed`, each version must have recorded its changes. `table_ids` has the table ids of all versions: a
-    table that was replaced in place has several.
+    table that was replaced in place has several. `starts_with_metadata` is true if the commit of the first version sets
+    the metadata, so that its removed rows may have another schema.
     """
 
     def __init__(self, start: Snapshot, *, needs_feed: bool) -> None:
@@ -27,6 +28,7 @@ class VersionHistory:
         self._protocol, self._metadata = start.protocol, start.metadata
         self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
         self.table_ids = {start.metadata.id}
+        self.starts_with_metadata = False
         self._check_feed(start.version)
 
     def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
@@ -38,6 +40,8 @@ class VersionHistory:
         """
         if protocol is None and metadata is None:
             return
+        if version == self._schemas[0][0] and metadata is not None:
+            self.starts_with_metadata = True
         self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
         self.table_ids.add(self._metadata.id)
         check_readable(self._protocol, self._metadata)

@@ -32,12 +32,13 @@ from deltalite.errors import (
     VersionNotFoundError,
 )
 from deltalite.log.action_files import read_actions
-from deltalite.log.changes import ChangedFile, CommitChanges
+from deltalite.log.changes import ChangedFile, ChangeType, CommitChanges
 from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import file_key, key_column
 from deltalite.protocol.actions import AddFile, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.read_compatibility import unreadable_values
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
@@ -51,13 +52,29 @@ class ChangePlan:
     """The files to read for the changes of the versions `from_version` to `snapshot.version`, both inclusive.
 
     The schema of `snapshot` applies to all rows. `files` are in version order and have their partition values.
-    `table_ids` has the table ids of all versions.
+    `table_ids` has the table ids of all versions. `starts_with_metadata` is true if the first commit sets the
+    metadata.
     """
 
     from_version: int
     snapshot: Snapshot
     files: tuple[ChangedFile, ...]
     table_ids: frozenset[str]
+    starts_with_metadata: bool = False
+
+    def unreadable_removals(self) -> str | None:
+        """Return why the schema cannot read rows that the first version removes, as a clause. None if it can.
+
+        These rows have the schema of the version before, which is unknown if its log was cleaned.
+        """
+        removes_rows = any(f.version == self.from_version and f.change_type is ChangeType.DELETE for f in self.files)
+        if not self.starts_with_metadata or not removes_rows or self.from_version == 0:
+            return None
+        try:
+            before = Snapshot.load(self.snapshot.store, self.from_version - 1)
+        except (VersionNotFoundError, VersionGapError):
+            return None
+        return unreadable_values(before.table_schema, self.snapshot.table_schema)
 
     @property
     def schema(self) -> StructType:
@@ -113,6 +130,7 @@ def plan_changes(
         snapshot=last_snapshot,
         files=tuple(complete_files),
         table_ids=frozenset(history.table_ids),
+        starts_with_metadata=history.starts_with_metadata,
     )
 
 

@@ -31,6 +31,36 @@ def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     return reason
 
 
+def unreadable_values(older: TableSchema, newer: TableSchema) -> str | None:
+    """Return the first reason why the newer schema cannot read values of columns that both have, as a clause.
+
+    Unlike `incompatibility`, this function accepts rows that lose a dropped column, and NULL in a NOT NULL column.
+    """
+    if _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
+        return "the partition columns changed"
+    return _retyped(older.physical, newer.physical, "")
+
+
+def _retyped(older: DataType, newer: DataType, path: str) -> str | None:
+    match older, newer:
+        case StructType(), StructType():
+            newer_types = {field.name.lower(): field.type for field in newer}
+            pairs = (
+                (field.type, newer_types[field.name.lower()], f"{path}.{field.name}".lstrip("."))
+                for field in older
+                if field.name.lower() in newer_types
+            )
+            return next(filter(None, (_retyped(*pair) for pair in pairs)), None)
+        case ArrayType(), ArrayType():
+            return _retyped(older.element, newer.element, f"{path}.element")
+        case MapType(), MapType():
+            return _retyped(older.key, newer.key, f"{path}.key") or _retyped(older.value, newer.value, f"{path}.value")
+        case _ if older == _VOID or is_widening(older, newer):
+            return None
+        case _:
+            return f"the type of the column '{path}' changed from {older} to {newer}"
+
+
 def _lower_case(names: tuple[str, ...]) -> list[str]:
     return [name.lower() for name in names]
 

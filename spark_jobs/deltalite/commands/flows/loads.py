@@ -197,10 +197,14 @@ def plan_load(
             raise
         gap = f"changes are missing ({error.problem.rstrip('.')})"
     else:
-        if plan.table_ids == {chosen.source_table_id}:
+        reason = plan.unreadable_removals() if source.reads_changes else None
+        if plan.table_ids != {chosen.source_table_id}:
+            gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
+        elif reason is not None:
+            gap = f"version {first_version} removes rows that its schema cannot read, because {reason}"
+        else:
             chosen = replace(chosen, to_version=plan.snapshot.version)
             return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
-        gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
     snapshot_range = reload_or_fail(flow, source, state, transactions, gap)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 

@@ -112,8 +112,33 @@ def test_a_load_ends_before_a_change_of_the_schema_and_the_next_one_begins_with_
     commit_actions(store, metadata(FEED, schema=struct(id="boolean", day="string")), add("f5"))
     options = {"read": read, "on_change": "skip"} if read == "appends" else {"read": read}
     assert planned(store, 1, **options) == (1, 3, ["f2", "f3"])
-    assert planned(store, 3, **options) == (3, 4, [] if read == "appends" else ["f2"])
+    if read == "appends":
+        assert planned(store, 3, **options) == (3, 4, [])
+    else:
+        reason = r"version 4 removes rows that its schema cannot read, because the type of the column 'id' changed"
+        with pytest.raises(SourceGapError, match=reason + ".*on_gap='reload'.*reset_flows"):
+            planned(store, 3, **options)
+        assert planned(store, 3, on_gap="reload", **options) == (None, 5, None)
     assert planned(store, 4, **options) == (4, 5, ["f5"])
+
+
+@pytest.mark.parametrize(
+    ("changed_metadata", "is_gap"),
+    [
+        (metadata(FEED, schema=struct(day="string")), False),  # the rows lose a column
+        (metadata(FEED, schema=struct(id="long", day="string"), partition_columns=("day",)), True),
+    ],
+)
+def test_changes_that_remove_rows_of_an_older_schema_are_read_if_its_values_fit(changed_metadata, is_gap):
+    store = create(new_store())
+    commit_actions(store, WITH_FEED, metadata(FEED, schema=struct(id="long", day="string")))
+    append_files(store, 1)
+    commit_actions(store, changed_metadata, remove("f2", partition_values={}))
+    if is_gap:
+        with pytest.raises(SourceGapError, match=r"version 3 .* because the partition columns changed"):
+            planned(store, 2, read="changes")
+    else:
+        assert planned(store, 2, read="changes") == (2, 3, ["f2"])
 
 
 def test_log_cleanup_above_the_offset_is_a_gap(source):
