@@ -25,8 +25,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. ``metrics`` has ``numLoadedFiles``, ``numLoadedBytes``, ``numSkippedFiles`` (loaded before),
     ``numRemainingFiles`` (left for later runs), ``minModificationTime`` and ``maxModificationTime`` (milliseconds UTC),
-    ``numQuarantinedRows`` with a quarantine, and the metrics of a write. With a quarantine, the result also has
-    ``quarantine``: ``{table, version, rows}``. The event of each outlet ``Asset`` contains the same values.
+    and the metrics of a write. With a quarantine, ``metrics`` also has ``numQuarantinedRows`` and
+    ``numUnreadableFiles``, and the result has ``quarantine``: ``{table, version, rows}``. The event of each outlet
+    ``Asset`` contains the same values.
 
     You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
@@ -59,13 +60,14 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
         (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
         the task waits without a limit, and fails after a rejection.
-    :param quarantine: The address of a Delta table for bad records: records of a CSV or JSON file that do not fit the
-        schema. Without it, a bad record fails the task. With it, the good records are loaded, and the quarantine gets
-        ``file``, ``line``, ``reason`` and ``record`` of each bad one. The first bad record creates the table. Files of
-        these formats then need ``schema`` in the source, or a table that exists. The table also gets the rows that
-        audits of level ``quarantine`` reject, for files of any format. (templated)
-    :param max_bad_share: If a larger share of the records of a run is bad, the task fails, and loads and quarantines
-        nothing: a number from 0 to 1, by default 0.5. (templated)
+    :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
+        the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
+        and ``record`` of each record of a CSV or JSON file that does not fit the schema. It gets one row for each file
+        of any format that is damaged, incomplete or of another format. The first such row creates the table. CSV and
+        JSON files then need ``schema`` in the source, or a table that exists. The table also gets the rows that audits
+        of level ``quarantine`` reject. (templated)
+    :param max_bad_share: If a larger share of the records of a run is bad, or of its files unreadable, the task fails,
+        and loads and quarantines nothing: a number from 0 to 1, by default 0.5. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)

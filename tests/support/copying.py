@@ -23,9 +23,14 @@ SOME_TIME_S = 1_760_000_000
 
 def write_file(folder: Path, name: str, text: str, *, second: int = 0) -> Path:
     """Write a source file that is `second` seconds younger than the oldest one."""
+    return write_bytes(folder, name, text.encode(), second=second)
+
+
+def write_bytes(folder: Path, name: str, content: bytes, *, second: int = 0) -> Path:
+    """Write a source file with any content, as `write_file` does."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_bytes(content)
     os.utime(file, (SOME_TIME_S + second, SOME_TIME_S + second))
     return file
 

@@ -60,7 +60,6 @@ def test_avro_files_with_a_schema_are_accepted():
         ({"force": True, "max_files": 1}, "never reach"),
         ({"quarantine": " "}, "quarantine is empty"),
         ({"quarantine": "/lake/t/"}, "is the table itself"),
-        ({"quarantine": "/q", "source": Source(format="parquet", path="/x")}, "format of the source is 'parquet'"),
         ({"quarantine": "/q", "merge_schema": True}, "bad record could add a column"),
         (
             {"quarantine": "/q", "source": Source(format="csv", path="/x", options={"columnNameOfCorruptRecord": "c"})},

@@ -88,8 +88,6 @@ def test_an_audit_without_a_limit_rejects_at_most_half_of_the_rows():
             "Filter the bad rows in `query`",
         ),
         (lambda: copy(quarantine=None), "the request has no quarantine", "level='fail'"),
-        (lambda: copy("parquet", audits=FAILING), "the format of the source is 'parquet'", "Give an audit"),
-        (lambda: copy("parquet", max_bad_share=0.1), "files of the format 'parquet' have none", "Leave it out"),
         (
             lambda: CheckRequest(table="/t", audits=REJECTING),
             "but a check changes no row",
@@ -128,7 +126,8 @@ def test_a_request_that_cannot_quarantine_is_refused(make_request, problem, reme
 def test_a_valid_request_keeps_its_quarantine_in_json():
     one_of_each_key = Deduplicate(keys=("id",), order_by="at")
     for request in (
-        write(), copy(), copy("parquet"), copy(audits=FAILING), merge(deduplicate=one_of_each_key),
+        write(), copy(), copy("parquet"), copy("parquet", max_bad_share=0.1),
+        copy(audits=FAILING), merge(deduplicate=one_of_each_key),
         merge(quarantine=None, audits=FAILING, when_not_matched_by_source=(MergeClause(delete=True),)),
         history(deduplicate=one_of_each_key),
     ):  # fmt: skip

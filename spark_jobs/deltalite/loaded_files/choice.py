@@ -29,11 +29,6 @@ class FileChoice:
     skipped_count: int
 
     @property
-    def sizes(self) -> Mapping[str, int]:
-        """The sizes of the files to load in bytes, by their addresses."""
-        return dict(zip(self.files["address"].to_pylist(), self.files["size_bytes"].to_pylist(), strict=True))
-
-    @property
     def metrics(self) -> Mapping[str, int]:
         """The operation metrics: numbers of files, and the range of modification times (milliseconds UTC)."""
         metrics = {
@@ -52,6 +47,11 @@ class FileChoice:
         """The metrics of a run that only checks the files, so that all of them remain."""
         remaining_count = self.listed_count - self.skipped_count
         return {**self.metrics, "numLoadedFiles": 0, "numLoadedBytes": 0, "numRemainingFiles": remaining_count}
+
+
+def sizes_by_address(files: pa.Table) -> Mapping[str, int]:
+    """Return the sizes of files (`FILES`) in bytes, by their addresses."""
+    return dict(zip(files["address"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
 
 
 def choose_files(

@@ -1,7 +1,7 @@
 """The parameters `quarantine` and `max_bad_share`, and the audits of level `quarantine`.
 
-A quarantine is a table for bad records of a copy, for new rows of a write or copy that audits of level `quarantine`
-reject, and for such source rows of a merge or a history table.
+A quarantine is a table for bad records and unreadable files of a copy, for new rows of a write or copy that audits of
+level `quarantine` reject, and for such source rows of a merge or a history table.
 """
 
 from __future__ import annotations
@@ -81,28 +81,15 @@ def rows_quarantine_faults(request: WriteRequest | MergeRequest | ScdRequest) ->
 def quarantine_faults(request: CopyRequest) -> Iterator[Fault]:
     """Yield the faults of the quarantine of a copy, each with its remedy."""
     share, address, source = request.max_bad_share, request.quarantine, request.source
-    audits, has_bad_records = rejecting_audits(request.audits), source.format in FORMATS_WITH_BAD_RECORDS
     if share is not None and not 0 <= share <= 1:
         yield f"max_bad_share is {share}.", "Give a number from 0 to 1."
     if share is not None and address is None:
         yield (
-            "max_bad_share limits the records that go to a quarantine, and the request has none.",
+            "max_bad_share limits the records and files that go to a quarantine, and the request has none.",
             "Give `quarantine`, or leave max_bad_share out.",
         )
-    yield from _address_faults(address, request.table, audits)
-    if address is None:
-        return
-    if not has_bad_records and not audits:
-        yield (
-            f"quarantine takes bad records of CSV and JSON files, and the format of the source is '{source.format}'.",
-            "Give an audit of the level 'quarantine', or leave quarantine out: such a file has no bad records.",
-        )
-    if not has_bad_records and share is not None:
-        yield (
-            f"max_bad_share limits bad records, and files of the format '{source.format}' have none.",
-            "Leave it out, and give max_share in the audits.",
-        )
-    if not has_bad_records:
+    yield from _address_faults(address, request.table, rejecting_audits(request.audits))
+    if address is None or source.format not in FORMATS_WITH_BAD_RECORDS:
         return
     if request.merge_schema and source.schema is None:
         yield (

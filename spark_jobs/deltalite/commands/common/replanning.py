@@ -14,6 +14,8 @@ A change of a source file during the read is a conflict too, with the writer of 
 
 Executors keep rows that must not be computed twice (`computed_once`). If such an executor is lost, the command replans
 too. These attempts do not count as retries after a conflict.
+
+An attempt that learns something about its source can ask for a new plan (`NewPlanNeeded`). It does not count either.
 """
 
 from __future__ import annotations
@@ -50,6 +52,13 @@ _CONFLICTS = (
 _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # Spark also repeats a stage that loses its input three times.
 _RETRIES_AFTER_LOSSES = 3
+
+
+class NewPlanNeeded(Exception):  # noqa: N818  no error: the command replans
+    """An attempt has learned something about its source, so that the next plan differs.
+
+    The command that raises it must learn something new each time, so that the attempts end.
+    """
 
 
 class Rebase(Enum):
@@ -116,7 +125,7 @@ def _attempt_without_losses(attempt: Callable[[], _T]) -> _T:
     """Attempt an operation until no executor with computed rows is lost, and return its outcome."""
     for losses in range(1, _RETRIES_AFTER_LOSSES + 2):
         try:
-            return attempt()
+            return _attempt_with_new_plans(attempt)
         except SPARK_ERRORS as error:
             if losses > _RETRIES_AFTER_LOSSES or not is_loss_of_rows(error):
                 raise
@@ -127,6 +136,15 @@ def _attempt_without_losses(attempt: Callable[[], _T]) -> _T:
                 first_line(error),
             )
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt_with_new_plans(attempt: Callable[[], _T]) -> _T:
+    """Attempt an operation until it needs no new plan, and return its outcome."""
+    while True:
+        try:
+            return attempt()
+        except NewPlanNeeded as reason:
+            _log.info("Replanning: %s", reason)
 
 
 def _with_attempts(problem: str, attempts: int) -> str:

@@ -1,4 +1,4 @@
-"""The quarantine of a copy: the bad records that its attempts leave out, and the rows that audits reject.
+"""The quarantine of a copy: the bad records and unreadable files that its attempts leave out, and rejected rows.
 
 An attempt that reads files begins a new separation. An attempt that commits the files of an earlier attempt keeps its
 separation, and its commit to the quarantine.
@@ -7,10 +7,15 @@ separation, and its commit to the quarantine.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
+
+from deltalite.commands.copy.unreadable_files import UnreadableFiles, shown
 from deltalite.commands.quarantine import Quarantine, TableWriter
+from deltalite.commands.quarantine.layout import FILE, REASON
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import CopyRequest
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
@@ -18,6 +23,7 @@ from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 from deltalite.results import QuarantineResult
 from deltalite.spark.reader.bad_records import RecordCounts, RecordSeparation
 from deltalite.spark.reader.quarantined_rows import all_rejected
+from deltalite.spark.runtime.errors import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -29,6 +35,21 @@ _log = logging.getLogger(__name__)
 _SHOWN_RECORDS = 3
 
 
+class FilesOfAttempt(Protocol):
+    """The files that an attempt reads."""
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """The unreadable files that the attempt leaves out, with the reasons."""
+        ...
+
+    def replan_without_unreadable(self, spark: SparkSession, error: Exception) -> None:
+        """Make the command replan if a read failed because of unreadable files."""
+
+    def check_readable(self, spark: SparkSession) -> None:
+        """Read all files, and make the command replan if some are unreadable."""
+
+
 class BadRecords(Quarantine):
     """The quarantine of one copy command."""
 
@@ -38,13 +59,16 @@ class BadRecords(Quarantine):
         super().__init__(spark, request, address, target, write)
         self._copy = request
         self._separation = RecordSeparation()
+        self._files: FilesOfAttempt | None = None
+        self.unreadable_files = UnreadableFiles(request)
 
-    def separate(self, *, has_schema: bool) -> RecordSeparation | None:
+    def separate(self, files: FilesOfAttempt, *, has_schema: bool) -> RecordSeparation | None:
         """Return a new separation for an attempt that reads files, or None if the files have no bad records.
 
         Raises:
             InvalidRequestError: the schema of the files is unknown.
         """
+        self._files = files
         if self._copy.source.format not in FORMATS_WITH_BAD_RECORDS:
             return None
         if not has_schema:
@@ -59,39 +83,70 @@ class BadRecords(Quarantine):
     def _store(
         self, rejected_rows: DataFrame | None, base: Snapshot | None, *, replaces_committed: bool
     ) -> QuarantineResult:
-        """Commit the bad records and the rejected rows.
+        """Commit the bad records, the unreadable files and the rejected rows.
 
         Raises:
             SourceError: more records are bad than `max_bad_share` allows.
+            NewPlanNeeded: some files are unreadable, which the query has not read to their ends.
         """
-        # A query may have read only some of the records, or have observed them several times.
-        counts = self._separation.counts() if self._copy.query is None else self._separation.count_all()
-        self._check_share(counts)
-        if not counts.bad_records:
-            return super()._store(rejected_rows, base, replaces_committed=replaces_committed)
-        bad_records = self._separation.bad_records(self._spark)
-        _log.warning(
-            "Leaving out %s bad records: %s",
-            counts.bad_records,
-            "; ".join(_texts(bad_records.limit(_SHOWN_RECORDS).collect())),
-        )
-        rows = all_rejected(bad_records, rejected_rows)
+        with self._replanning():
+            # A query may have read only some of the records, or have observed them several times.
+            counts = self._separation.counts() if self._copy.query is None else self._separation.count_all()
+            self._check_share(counts)
+            rows = rejected_rows
+            if counts.bad_records:
+                bad_records = self._separation.bad_records(self._spark)
+                _log.warning(
+                    "Leaving out %s bad records: %s",
+                    counts.bad_records,
+                    "; ".join(_texts(bad_records.limit(_SHOWN_RECORDS).collect())),
+                )
+                rows = all_rejected(bad_records, rows)
+        if self._unreadable:
+            _log.warning("Leaving out %s unreadable files. %s", len(self._unreadable), shown(self._unreadable))
+            rows = all_rejected(self._unreadable_rows(), rows)
         return super()._store(rows, base, replaces_committed=replaces_committed)
 
     def preview(self, row_count: int) -> int:
         """Read all new files, log up to `row_count` bad records, and return the number of all. Write nothing.
 
+        An unreadable file counts like a record.
+
         Raises:
             SourceError: more records are bad than `max_bad_share` allows.
+            NewPlanNeeded: some files are unreadable.
         """
-        counts = self._separation.count_all()
+        with self._replanning():
+            counts = self._separation.count_all()
         self._check_share(counts)
+        if self._files is not None and self._copy.source.format not in FORMATS_WITH_BAD_RECORDS:
+            self._files.check_readable(self._spark)
+        for address, reason in self._unreadable.items():
+            _log.warning("A load would quarantine a file: %s: %s", address, reason)
         if not counts.bad_records:
-            return 0
+            return len(self._unreadable)
         rows = self._separation.bad_records(self._spark)
         for text in _texts(rows.limit(row_count).collect()):
             _log.warning("A load would quarantine a record: %s", text)
-        return rows.count()
+        return rows.count() + len(self._unreadable)
+
+    @property
+    def _unreadable(self) -> Mapping[str, str]:
+        return {} if self._files is None else self._files.unreadable
+
+    def _unreadable_rows(self) -> DataFrame:
+        names = {FILE: list(self._unreadable), REASON: list(self._unreadable.values())}
+        return self._spark.createDataFrame(pa.table({name: pa.array(v, pa.string()) for name, v in names.items()}))
+
+    @contextmanager
+    def _replanning(self) -> Iterator[None]:
+        """Make the command replan if a block cannot read some files."""
+        try:
+            yield
+        except (SourceError, *SPARK_ERRORS) as error:
+            if self._files is not None:
+                self._files.replan_without_unreadable(self._spark, error)
+            raise
 
     def _check_share(self, counts: RecordCounts) -> None:
         limit = self._copy.max_bad_share

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import UncommittedRows
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.written_files import PublishedFiles
 from deltalite.commands.copy.bad_records import BadRecords
 from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
@@ -72,7 +73,13 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
     write_request = _write_request(request)
     bad_records = None if request.quarantine is None else BadRecords(spark, request, request.quarantine, store, write)
     if request.validate_only is not None:
-        return _validate(spark, request, write_request, store, source(), request.validate_only, bad_records)
+        row_count = request.validate_only
+        return replan_on_conflict(
+            lambda: _validate(spark, request, write_request, store, source(), row_count, bad_records),
+            rebase=Rebase.REPLAN,
+            retries=0,
+            seconds=0,
+        )
     return write(
         spark,
         write_request,
@@ -121,5 +128,5 @@ def _validate(
     quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count) + counts.rejected}
     _log.info("Checked %s rows of %s files; nothing was written.", counts.total, load.choice.files.num_rows)
     version = None if base is None else base.version
-    metrics = {**load.choice.metrics_without_load, "numValidRows": counts.valid, **quarantined}
+    metrics = {**load.metrics_without_load, "numValidRows": counts.valid, **quarantined}
     return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.commands.copy.bad_records import BadRecords
+from deltalite.commands.copy.unreadable_files import readable
 from deltalite.commands.quarantine import check_separate
 from deltalite.errors import InvalidRequestError, SourceChangedError, SourceError, SourceNotFoundError
-from deltalite.loaded_files.choice import FileChoice, choose_files
+from deltalite.loaded_files.choice import FileChoice, choose_files, sizes_by_address
 from deltalite.loaded_files.listing import SourceFolder, changed_files, find_files, list_files
 from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
 from deltalite.loaded_files.record import add_loaded_files, find_loaded
@@ -31,8 +33,10 @@ from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.hadoop.tree import source_tree
 from deltalite.spark.reader.file_loading import SourceFiles
-from deltalite.spark.reader.source_files import read_source_files
+from deltalite.spark.reader.source_files import no_source_rows, read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
+from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
+from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
 from deltalite.upkeep.loaded_files import check_has_record
@@ -43,6 +47,10 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
     from deltalite.txn.proposal import ReadSet
+
+
+UNREADABLE_FILES = "numUnreadableFiles"
+"""The metric with the number of files that cannot be read, of a run with a quarantine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +122,7 @@ class FileLoad:
     - `base`: the snapshot on which the commit is based, None without a table.
     - `manifest`: the record of that snapshot.
     - `bad_records`: the bad records of all attempts, None without a quarantine.
+    - `unreadable`: the files of the choice that cannot be read, with the reasons. Their rows are left out.
     - `list_again`: makes the next attempt list the files again. None if the attempt commits nothing.
     """
 
@@ -124,12 +133,13 @@ class FileLoad:
     manifest: Manifest
     choice: FileChoice
     bad_records: BadRecords | None
+    unreadable: Mapping[str, str]
     list_again: Callable[[], None] | None
 
     @property
-    def loaded(self) -> tuple[pa.Table, StructType | None]:
-        """The files to load, and the columns as which they are read."""
-        return self.choice.files, self._read_schema
+    def loaded(self) -> tuple[pa.Table, pa.Table, StructType | None]:
+        """The files to load, those that can be read, and the columns as which they are read."""
+        return self.choice.files, self._readable_files, self._read_schema
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -140,7 +150,21 @@ class FileLoad:
     @property
     def metrics(self) -> Mapping[str, int]:
         """The numbers of files, and the range of the modification times of the files."""
-        return self.choice.metrics
+        metrics = self.choice.metrics
+        if self.bad_records is None:
+            return metrics
+        return {
+            **metrics,
+            "numLoadedFiles": self._readable_files.num_rows,
+            "numLoadedBytes": int(self._readable_files["size_bytes"].to_numpy().sum()),
+            UNREADABLE_FILES: len(self.unreadable),
+        }
+
+    @property
+    def metrics_without_load(self) -> Mapping[str, int]:
+        """The metrics of a run that only checks the files."""
+        metrics = self.choice.metrics_without_load
+        return metrics if self.bad_records is None else {**metrics, UNREADABLE_FILES: len(self.unreadable)}
 
     def result_without_news(
         self,
@@ -158,14 +182,49 @@ class FileLoad:
         Raises:
             SourceChangedError: a file changed. Its rows are perhaps those of another file than the listed one.
             SourceError: as `read_source_files`.
+            NewPlanNeeded: with a quarantine, some files are unreadable. The next plan leaves them out.
         """
         try:
             with self._unchecked_rows(spark, sources, request) as rows:
                 yield rows
-        except SourceError as error:
-            self._check_unchanged(spark, error)
+        except (SourceError, *SPARK_ERRORS) as error:
+            if isinstance(error, SourceError) or may_be_unreadable(error):
+                self._check_unchanged(spark, error)
+            self.replan_without_unreadable(spark, error)
             raise
         self._check_unchanged(spark)
+
+    def replan_without_unreadable(self, spark: SparkSession, error: Exception) -> None:
+        """Make the command replan if there is a quarantine, and a read failed because of unreadable files.
+
+        Raises:
+            NewPlanNeeded: some files are unreadable.
+            SourceChangedError: a file changed during the search.
+            SourceError: more files are unreadable than `max_bad_share` allows.
+            StorageError: the storage does not deliver a file.
+        """
+        if self.bad_records is None:
+            return
+        try:
+            checker = self._checker(spark)
+            self.bad_records.unreadable_files.replan_without_unreadable(error, self._readable_files, checker)
+        except NewPlanNeeded:
+            self._check_unchanged(spark, error)
+            raise
+
+    def check_readable(self, spark: SparkSession) -> None:
+        """Read all rows of all files. Make the command replan if some files are unreadable.
+
+        Raises: as `replan_without_unreadable`.
+        """
+        error = self._checker(spark).failure() if self._readable_files.num_rows else None
+        if error is not None:
+            self.replan_without_unreadable(spark, error)
+
+    def _checker(self, spark: SparkSession) -> FileChecker:
+        return FileChecker(
+            spark=spark, files=self._source_files, table=self._read_schema, merge_schema=self.request.merge_schema
+        )
 
     def _check_unchanged(self, spark: SparkSession, cause: Exception | None = None) -> None:
         if self.list_again is None:
@@ -184,20 +243,18 @@ class FileLoad:
         self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest
     ) -> Iterator[QueryRows]:
         (name,) = sources
-        files = SourceFiles(
-            source=self.request.source,
-            folder=self.folder,
-            sizes=self.choice.sizes,
-            file_column=self.request.file_column,
-        )
         has_schema = self.request.source.schema is not None or self._read_schema is not None
-        frame = read_source_files(
-            spark,
-            files,
-            self._read_schema,
-            merge_schema=request.merge_schema,
-            separation=None if self.bad_records is None else self.bad_records.separate(has_schema=has_schema),
-        )
+        separation = None if self.bad_records is None else self.bad_records.separate(self, has_schema=has_schema)
+        if self._readable_files.num_rows:
+            frame = read_source_files(
+                spark,
+                self._source_files,
+                self._read_schema,
+                merge_schema=request.merge_schema,
+                separation=separation,
+            )
+        else:
+            frame = no_source_rows(spark, self._all_source_files, self._read_schema)
         with query_frames(spark, {name: frame}, request.query, request.query_params) as rows:
             yield QueryRows(frame=rows, source_versions={})
 
@@ -215,6 +272,27 @@ class FileLoad:
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the record of loaded files."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, LOADED_FILES_APP_ID))
+
+    @property
+    def _readable_files(self) -> pa.Table:
+        return readable(self.choice.files, self.unreadable)
+
+    @property
+    def _source_files(self) -> SourceFiles:
+        """The readable files."""
+        return self._as_source_files(self._readable_files)
+
+    @property
+    def _all_source_files(self) -> SourceFiles:
+        return self._as_source_files(self.choice.files)
+
+    def _as_source_files(self, files: pa.Table) -> SourceFiles:
+        return SourceFiles(
+            source=self.request.source,
+            folder=self.folder,
+            sizes=sizes_by_address(files),
+            file_column=self.request.file_column,
+        )
 
     @property
     def _read_schema(self) -> StructType | None:
@@ -238,6 +316,7 @@ def plan_load(
     Raises:
         InvalidRequestError: the table forgets transactions.
         CorruptLogError: the record cannot be read, or another engine has removed it.
+        SourceError: more files are unreadable than `max_bad_share` allows.
         StorageError: the storage does not answer.
     """
     if base is not None:
@@ -259,5 +338,6 @@ def plan_load(
         manifest=manifest,
         choice=choice,
         bad_records=bad_records,
+        unreadable={} if bad_records is None else bad_records.unreadable_files.among(choice.files),
         list_again=list_again,
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
@@ -51,7 +52,7 @@ class CsvHeaderReader:
             if line is not None:
                 return self._names(line) if line else None
             if size_bytes >= _MAX_BYTES:
-                raise SourceError(
+                raise UnreadableFileError(
                     f"The header of {name} is longer than 16 MiB.", remedy="Check that the file is a CSV file."
                 )
             size_bytes *= 16
@@ -65,7 +66,7 @@ class CsvHeaderReader:
                 f"The source has the unknown encoding {encoding!r}.", remedy="Correct the option."
             ) from error
         except UnicodeDecodeError as error:
-            raise SourceError(
+            raise UnreadableFileError(
                 f"The header of {name} is not text in the encoding {encoding}: {error}.",
                 remedy="Set the option `encoding` of the source.",
             ) from error
@@ -123,7 +124,9 @@ def _decompressed(name: str, data: bytes) -> bytes:
         if name.endswith(".bz2"):
             return _members(data, bz2.BZ2Decompressor)
     except (zlib.error, OSError) as error:
-        raise SourceError(f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file.") from error
+        raise UnreadableFileError(
+            f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file."
+        ) from error
     if name.endswith((".zst", ".lz4", ".snappy")):
         raise SourceError(
             f"The header of {name} cannot be read, because of its compression.",

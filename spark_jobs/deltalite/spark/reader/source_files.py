@@ -25,8 +25,12 @@ from contextlib import contextmanager
 
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, SourceError, SourceNotFoundError
+from deltalite.protocol.column_rules import GENERATION
+from deltalite.protocol.identity_columns import START
+from deltalite.protocol.partition_folders import group_by_partition_folders
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.protocol.source_schemas import (
     STRING,
@@ -34,11 +38,12 @@ from deltalite.protocol.source_schemas import (
     schema_for_reading,
     wider_columns,
 )
-from deltalite.spark.columns.types import from_spark
+from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.reader.bad_records import RecordSeparation
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.file_loading import FileLoader, SourceFiles, uris
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path, is_schema_conflict
 from deltalite.spark.runtime.session import settings
 
@@ -79,6 +84,34 @@ def read_source_files(
     _refuse_capital_endings(files)
     with _opening(files):
         return _Reader(spark, files, table, merge_schema=merge_schema, separation=separation).frame()
+
+
+def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | None) -> DataFrame:
+    """Return the columns of files that cannot be read, without a row. `table` is as in `read_source_files`.
+
+    Columns that the table computes are left out, because some of them accept no value.
+
+    Raises:
+        SourceError: no schema is known.
+    """
+    source = files.source
+    with _opening(files):
+        if source.schema is not None:
+            frame = spark.createDataFrame([], source.schema)
+        elif table is not None:
+            columns = tuple(f for f in table if not {GENERATION, START} & f.metadata.keys())
+            frame = spark.createDataFrame([], to_spark(StructType(columns)))
+        else:
+            raise SourceError(
+                f"The columns of the files in {files.folder} are unknown: no file can be read.",
+                remedy="Give `schema` in the source, or wait for a file that can be read.",
+            )
+    groups = group_by_partition_folders(files.folder, files.addresses)
+    names = [name for group in groups for name in group.names] + [files.file_column or ""]
+    for name in filter(None, names):
+        if name.lower() not in (column.lower() for column in frame.columns):
+            frame = frame.withColumn(name, F.lit(None).cast("string"))
+    return frame
 
 
 class _Reader:
@@ -232,7 +265,7 @@ def _refuse_capital_endings(files: SourceFiles) -> None:
         return
     for address in files.addresses:
         if address.lower().endswith(_COMPRESSED_ENDINGS) and not address.endswith(_COMPRESSED_ENDINGS):
-            raise SourceError(
+            raise UnreadableFileError(
                 f"Spark does not decompress {address}, because the ending of its name is not in lower case.",
                 remedy="Rename the file, or leave it out with `pattern` or `file_names`.",
             )

@@ -25,7 +25,14 @@ from deltalite.errors import (
     SourceNotFoundError,
     UnsupportedFeatureError,
 )
-from deltalite.spark.runtime.read_failures import has_bad_record, missing_file, permanent_read_failure, read_failure
+from deltalite.spark.runtime.read_failures import (
+    damage_reason,
+    has_bad_record,
+    missing_file,
+    permanent_read_failure,
+    read_failure,
+    unread_path,
+)
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """The errors that a call into Spark raises for a failed query."""
@@ -199,6 +206,31 @@ def is_missing_path(error: Exception) -> bool:
 def is_schema_conflict(error: Exception) -> bool:
     """Whether Spark cannot merge the schemas of several files, because a column has different types."""
     return _SCHEMA_CONFLICT in _with_causes(error)
+
+
+def damage_of_file(error: Exception) -> str | None:
+    """Return the reason why a file could not be read if the file is perhaps damaged, or None for any other error."""
+    spark_error = _spark_error(error)
+    return None if spark_error is None else damage_reason(_with_causes(spark_error))
+
+
+def is_permanent_damage(error: Exception) -> bool:
+    """Whether no retry can read the file, by the reason why it could not be read."""
+    spark_error = _spark_error(error)
+    return spark_error is not None and permanent_read_failure(_with_causes(spark_error)) is not None
+
+
+def path_of_unread_file(error: Exception) -> str | None:
+    """Return the path of the file that could not be read, in Spark's spelling, or None if the error names none."""
+    spark_error = _spark_error(error)
+    return None if spark_error is None else unread_path(_with_causes(spark_error))
+
+
+def _spark_error(error: Exception) -> Exception | None:
+    """Return the error of Spark that is this error or its cause, or None."""
+    if isinstance(error, SPARK_ERRORS):
+        return error
+    return error.__cause__ if isinstance(error.__cause__, SPARK_ERRORS) else None
 
 
 def file_problem(error: Exception) -> str:

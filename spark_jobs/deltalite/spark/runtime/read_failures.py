@@ -33,6 +33,22 @@ _PERMANENT_REASON_PATTERN = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _MAX_REASON_LENGTH = 500
+_FRAME_PATTERN = re.compile(r"^\s+at .*$", re.MULTILINE)
+_FOOTER_FAILURE = "Could not read footer"
+# Classes and messages of exceptions that do not show damage of the file: faults of the storage, of the network and of
+# the installation, missing permissions and keys, and types or encodings that this Spark cannot read.
+_OTHER_FAULT_PATTERN = re.compile(
+    r"""FILE_NOT_EXIST | DATA_TYPE_MISMATCH | PATH_NOT_FOUND
+    | \b(?:java\.net|javax\.net|com\.(?:amazonaws|azure|microsoft)|com\.google\.(?:cloud|api)|software\.amazon)\.
+    | \borg\.apache\.hadoop\.(?:fs|hdfs|ipc|net|security)\.[\w.$]*(?:Exception|Error)\b
+    | (?:AccessControl|AccessDenied|FileNotFound|NoSuchFile|Interrupted|InterruptedIO|ClosedChannel|Timeout
+       |UnsupportedOperation|ClassNotFound|SparkUpgrade|\w*Crypto\w*)Exception\b
+    | \b(?:OutOfMemory|StackOverflow|NoClassDefFound|UnsatisfiedLink|NoSuchMethod|ExceptionInInitializer)Error\b
+    | Filesystem\ closed | Stream\ is\ closed | Too\ many\ open\ files | No\ space\ left | Permission\ denied
+    | Input/output\ error | Stale\ file\ handle | Connection\ reset | native\ \S+\ library
+    """,
+    re.VERBOSE,
+)
 
 
 def missing_file(text: str) -> str | None:
@@ -59,6 +75,26 @@ def read_failure(text: str) -> str | None:
     record = _RECORD_PATTERN.search(text)
     in_record = "" if record is None else f", in the record {record[1]}"
     return f"{path[1]}: {reason}{in_record}."
+
+
+def damage_reason(text: str) -> str | None:
+    """Return the reason why Spark could not read a file if the file is perhaps damaged, or None for any other error.
+
+    The text does not prove the damage: a storage may deliver wrong bytes once.
+    """
+    text = _FRAME_PATTERN.sub("", text)
+    if _UNREAD_FILE_PATTERN.search(text) is None and _FOOTER_FAILURE not in text:
+        return None
+    if _OTHER_FAULT_PATTERN.search(text) is not None:
+        return None
+    return _innermost_reason(f"{text}\n") or _FOOTER_FAILURE
+
+
+def unread_path(text: str) -> str | None:
+    """Return the path of the file that Spark could not read, in Spark's spelling, or None if the error names none."""
+    match = _UNREAD_FILE_PATTERN.search(text)
+    path = None if match is None else _PATH_PATTERN.search(match[0])
+    return None if path is None else path[1]
 
 
 def has_bad_record(text: str) -> bool:

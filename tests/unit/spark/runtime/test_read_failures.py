@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.spark.runtime.read_failures import has_bad_record, permanent_read_failure, read_failure
+from deltalite.spark.runtime.read_failures import (
+    damage_reason,
+    has_bad_record,
+    permanent_read_failure,
+    read_failure,
+    unread_path,
+)
 
 STACK = "\n\tat org.apache.spark.Task.run(Task.scala:1)\n\t... 12 more\n"
 UNREAD = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a. b.csv.  SQLSTATE: KD001"
@@ -66,3 +72,54 @@ def test_an_error_that_a_retry_may_solve_is_not_permanent(cause):
 
 def test_a_long_reason_is_cut():
     assert len(read_failure(text_of(UNREAD, f"java.io.IOException: {'x' * 9_000}"))) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (text_of(UNREAD, "java.io.EOFException: Unexpected end of input stream"), "Unexpected end of input stream"),
+        (text_of(UNREAD, "org.xerial.snappy.SnappyIOException: FAILED_TO_UNCOMPRESS(5)"), "FAILED_TO_UNCOMPRESS(5)"),
+        # Parquet reads a footer with a library for networks, so its message names a socket.
+        (text_of(UNREAD, "java.io.IOException: can not read class", "x.TTransportException: Socket is closed by peer."),
+         "Socket is closed by peer"),
+        (text_of("Job aborted", "java.io.IOException: Could not read footer for file: x", "com.google.protobuf."
+                 "InvalidProtocolBufferException: tag had invalid wire type."), "tag had invalid wire type"),
+    ],
+)  # fmt: skip
+def test_damage_of_a_file_has_a_reason(text, reason):
+    assert damage_reason(text) == reason
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.net.SocketException: Connection reset",
+        "java.net.SocketTimeoutException: Read timed out",
+        "java.io.FileNotFoundException: x",
+        "java.nio.file.AccessDeniedException: x",
+        "java.io.IOException: Stream is closed",
+        "org.apache.hadoop.security.AccessControlException: Permission denied: user=x",
+        "java.io.InterruptedIOException: x",
+        "org.apache.hadoop.fs.s3a.AWSClientIOException: x",
+        "software.amazon.awssdk.core.exception.SdkClientException: x",
+        "com.google.cloud.storage.StorageException: 503",
+        "org.apache.hadoop.hdfs.BlockMissingException: x",
+        "org.apache.hadoop.fs.ChecksumException: x",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "java.lang.NoClassDefFoundError: com/github/luben/zstd/Zstd",
+        "java.lang.UnsupportedOperationException: x",
+        "java.lang.RuntimeException: native zStandard library not available",
+        "java.io.IOException: No space left on device",
+        "org.apache.parquet.crypto.ParquetCryptoRuntimeException: no key",
+        "org.apache.spark.SparkUpgradeException: x",
+    ],
+)
+def test_a_fault_of_the_storage_or_the_installation_is_no_damage(cause):
+    assert damage_reason(text_of(UNREAD, cause)) is None
+    assert damage_reason(text_of(UNREAD, "java.io.IOException: could not read page", cause)) is None
+
+
+def test_an_error_without_a_file_and_a_wrong_type_are_no_damage():
+    assert damage_reason(text_of("Job aborted", "java.io.EOFException: Unexpected end of input stream")) is None
+    assert damage_reason(text_of(UNREAD.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH"), "a.B: c")) is None
+    assert (unread_path(text_of(UNREAD)), unread_path(text_of("Job aborted"))) == (FILE, None)

@@ -1,0 +1,112 @@
+"""The files of a copy that cannot be read at all, for all attempts of one command.
+
+With a quarantine, such a file does not block the other ones: the load leaves it out, the quarantine gets a row for it,
+and the record lists it, so that no later run tries it again until its size, time or ETag changes. Without a quarantine
+it fails the task.
+
+A load of readable files costs nothing more. After a failed read, the command checks the files, and replans without the
+unreadable ones. A version of a file stays unreadable for all later attempts of the command.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.commands.common.replanning import NewPlanNeeded
+from deltalite.errors import SourceError
+from deltalite.requests import CopyRequest
+from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
+from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
+
+if TYPE_CHECKING:
+    from deltalite.loaded_files.bad_file_search import BadFiles
+
+_log = logging.getLogger(__name__)
+_SHOWN_FILES = 3
+_VERSION_COLUMNS = ("address", "size_bytes", "modified_ms", "etag")
+
+
+class UnreadableFiles:
+    """The unreadable files of one copy command."""
+
+    def __init__(self, request: CopyRequest) -> None:
+        self._request = request
+        self._reasons: dict[tuple[object, ...], str] = {}
+
+    @property
+    def _max_share(self) -> float:
+        share = self._request.max_bad_share
+        return DEFAULT_MAX_REJECTED_SHARE if share is None else share
+
+    def among(self, files: pa.Table) -> Mapping[str, str]:
+        """Return the reasons of the unreadable files among these (`FILES`), by address.
+
+        Raises:
+            SourceError: more files are unreadable than `max_bad_share` allows.
+        """
+        if not self._reasons:
+            return {}
+        reasons = {
+            address: self._reasons[version]
+            for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True)
+            if version in self._reasons
+        }
+        if len(reasons) > self._max_share * files.num_rows:
+            raise self._too_many(f"{len(reasons)} of {files.num_rows} files", reasons)
+        return reasons
+
+    def replan_without_unreadable(self, error: Exception, files: pa.Table, checker: FileChecker) -> None:
+        """Look for unreadable files after a failed read, and make the command replan if there are any.
+
+        Return if `error` has another cause. `files` are the files that the read with `checker` has failed to read.
+
+        Raises:
+            NewPlanNeeded: some files are unreadable.
+            SourceError: more files are unreadable than `max_bad_share` allows.
+            StorageError: the storage does not deliver a file.
+        """
+        if not may_be_unreadable(error):
+            return
+        bad = checker.find_unreadable(max_share=self._max_share)
+        self._check_search(bad, files.num_rows, error)
+        if not bad.reasons:
+            return
+        for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True):
+            if address in bad.reasons:
+                self._reasons[version] = bad.reasons[address]
+        raise NewPlanNeeded(f"leaving out {len(bad.reasons)} unreadable files. {shown(bad.reasons)}") from error
+
+    def _check_search(self, bad: BadFiles, file_count: int, error: Exception) -> None:
+        if bad.checked_count is not None:
+            counted = f"{len(bad.reasons)} of {bad.checked_count} files that were checked, of {file_count} files,"
+            raise self._too_many(counted, bad.reasons) from error
+
+    def _too_many(self, counted: str, reasons: Mapping[str, str]) -> SourceError:
+        return SourceError(
+            f"Nothing was loaded into {self._request.table}: {counted} cannot be read, and "
+            f"max_bad_share={self._max_share} allows fewer. {shown(reasons)}",
+            remedy="Check the format and the options of the source. To quarantine so many files, set max_bad_share=1.",
+        )
+
+
+def readable(files: pa.Table, unreadable: Mapping[str, str]) -> pa.Table:
+    """Return the files (`FILES`) that are not unreadable."""
+    if not unreadable:
+        return files
+    return files.filter(pc.invert(pc.is_in(files["address"], pa.array(list(unreadable), pa.string()))))
+
+
+def shown(reasons: Mapping[str, str]) -> str:
+    """Return a few unreadable files with their reasons."""
+    texts = [f"{address}: {reasons[address]}" for address in sorted(reasons)[:_SHOWN_FILES]]
+    return " ".join(texts)
+
+
+def _versions(files: pa.Table) -> list[tuple[object, ...]]:
+    columns = [files[name].to_pylist() for name in _VERSION_COLUMNS]
+    return list(zip(*columns, strict=True))

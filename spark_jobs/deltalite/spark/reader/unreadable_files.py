@@ -1,0 +1,153 @@
+"""The search for source files that cannot be read at all, after a read of several files has failed.
+
+A file is unreadable if all of this holds:
+
+1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
+   Avro files are read with their stored columns, so other columns than those of the table are no damage.
+2. The storage delivers all bytes of the file.
+3. If a retry could help, by the reason, a second read fails too.
+
+So a fault of the storage, of the network or of the installation is an error, and never a bad file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.errors import DeltaLiteError, SourceNotFoundError
+from deltalite.loaded_files.bad_file_search import BadFiles, GroupFailure, find_bad_files
+from deltalite.protocol.schema import StructType
+from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
+from deltalite.spark.hadoop.opening import source_store
+from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.reader.bad_record_lines import address_of, path_key
+from deltalite.spark.reader.bad_records import RecordSeparation
+from deltalite.spark.reader.file_loading import SourceFiles
+from deltalite.spark.reader.source_files import read_source_files
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
+from deltalite.spark.runtime.errors import SPARK_ERRORS, damage_of_file, is_permanent_damage, path_of_unread_file
+from deltalite.storage.local import storage_error
+
+_log = logging.getLogger(__name__)
+_FORMATS_WITH_COLUMNS = ("parquet", "orc", "avro")
+_STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+_ANY_SCHEMA = "_deltalite STRING"  # reads the footer, or the header, and no column
+_CHUNK_BYTES = 8 * 1024 * 1024
+_READ_ERRORS = (DeltaLiteError, *SPARK_ERRORS)
+
+
+def may_be_unreadable(error: Exception) -> bool:
+    """Whether a read failed perhaps because of an unreadable file."""
+    return isinstance(error, UnreadableFileError) or damage_of_file(error) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChecker:
+    """Checks whether files can be read: as `read_source_files` does with these arguments."""
+
+    spark: SparkSession
+    files: SourceFiles
+    table: StructType | None
+    merge_schema: bool
+
+    def failure(self) -> Exception | None:
+        """Read all rows of all files, and return the error, None if no file is unreadable."""
+        error = self._failure_of(self.files.addresses)
+        return error if error is not None and may_be_unreadable(error) else None
+
+    def find_unreadable(self, *, max_share: float) -> BadFiles:
+        """Return the unreadable files. The search stops if a larger share than `max_share` is unreadable.
+
+        Raises:
+            SourceNotFoundError: a file no longer exists.
+            StorageError: the storage does not deliver a file.
+        """
+        _log.info("Looking for unreadable files among %s files.", len(self.files.sizes))
+        return find_bad_files(
+            self.files.addresses, read_group=self._read_group, reason_of=self._reason_of, max_share=max_share
+        )
+
+    def _read_group(self, addresses: Sequence[str]) -> GroupFailure | None:
+        error = self._failure_of(addresses)
+        if error is None:
+            return None
+        path = path_of_unread_file(error)
+        by_path = {path_key(address): address for address in addresses}
+        return GroupFailure(address=None if path is None else address_of(path, by_path))
+
+    def _failure_of(self, addresses: Sequence[str]) -> Exception | None:
+        """Read all rows of files as a load does, and return the error, None if all of them can be read."""
+        files = replace(self.files, sizes={address: self.files.sizes[address] for address in addresses})
+        separation = RecordSeparation() if self.files.source.format in FORMATS_WITH_BAD_RECORDS else None
+        try:
+            _read_all(
+                read_source_files(self.spark, files, self.table, merge_schema=self.merge_schema, separation=separation)
+            )
+        except SourceNotFoundError:
+            raise
+        except _READ_ERRORS as error:
+            return error
+        return None
+
+    def _reason_of(self, address: str) -> str | None:
+        """Return why a file is unreadable, as a sentence, or None if it is not."""
+        error = self._failure_alone(address)
+        if error is None or not may_be_unreadable(error):
+            return None
+        if self._delivered_bytes(address) != self.files.sizes[address]:
+            return None  # the file has changed
+        if not isinstance(error, UnreadableFileError) and not is_permanent_damage(error):
+            error = self._failure_alone(address)
+            if error is None or not may_be_unreadable(error):
+                return None
+        if isinstance(error, UnreadableFileError):
+            return error.problem
+        return (
+            "The file is damaged, incomplete or of another format, so Spark cannot read it as "
+            f"{self.files.source.format}: {damage_of_file(error)}."
+        )
+
+    def _failure_alone(self, address: str) -> Exception | None:
+        """Read all rows of a file without the columns of the table, and return the error, None without one."""
+        if self.files.source.format not in _FORMATS_WITH_COLUMNS:
+            return self._failure_of([address])
+        source = self.files.source
+        reader = self.spark.read.format(source.format).options(**{**source.options, **_STRICT})
+        path = glob_escaped(spark_uri(address))
+        try:
+            _read_all(reader.load(path))
+        except SPARK_ERRORS as error:
+            if damage_of_file(error) is not None:
+                return error
+        else:
+            return None
+        try:  # Some errors of the inference of columns name neither the file nor a reason.
+            _read_all(reader.schema(_ANY_SCHEMA).load(path))
+        except SPARK_ERRORS as error:
+            return error
+        return None
+
+    def _delivered_bytes(self, address: str) -> int:
+        """Read a file without regard to its format, and return the number of its bytes."""
+        store = source_store(self.spark, self.files.folder)
+        name = address[len(self.files.folder.rstrip("/")) + 1 :]
+        size_bytes = 0
+        try:
+            with store.open(name) as handle:
+                while chunk := handle.read(_CHUNK_BYTES):
+                    size_bytes += len(chunk)
+        except FileNotFoundError as error:
+            raise SourceNotFoundError(
+                f"The file {address} no longer exists.", remedy="Run the task again if the file was replaced."
+            ) from error
+        except OSError as error:
+            raise storage_error(error, f"read {address}") from error
+        return size_bytes
+
+
+def _read_all(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()

@@ -1,0 +1,236 @@
+"""A file that cannot be read at all goes to the quarantine as one row, and does not block the other files."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+
+import pytest
+
+import deltalite.spark.reader.unreadable_files as unreadable_files_module
+from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.errors import SourceChangedError, SourceError, SourceNotFoundError, StorageError
+from deltalite.loaded_files import bad_file_search
+from deltalite.requests import TableRequest
+from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
+from tests.support.racing import run_before_commits
+from tests.support.tables import folder_content, rows
+
+pytestmark = [pytest.mark.spark]
+
+SCHEMA = "id BIGINT, name STRING"
+
+
+@pytest.fixture
+def landing(tmp_path):
+    return tmp_path / "landing"
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def quarantine(tmp_path):
+    return tmp_path / "quarantine"
+
+
+def quarantined(quarantine):
+    """Return the base name of the file, the line and the record of each quarantined row."""
+    shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    return sorted((row["file"].rpartition("/")[2], row["line"], row["record"]) for row in shown)
+
+
+def file_bytes(spark, tmp_path, file_format, first_id):
+    """Return the content of a file with 5000 rows. Text formats are compressed."""
+    folder = tmp_path / f"tmp-{file_format}"
+    frame = spark.range(first_id, first_id + 5000, 1, 1)
+    frame = frame.selectExpr("CAST(id AS STRING) AS value" if file_format == "text" else "id", *(
+        [] if file_format == "text" else ["md5(CAST(id AS STRING)) AS name"]
+    ))  # fmt: skip
+    options = {"header": "true"} if file_format == "csv" else {}
+    if file_format in ("csv", "json", "text"):
+        options["compression"] = "gzip"
+    frame.write.format(file_format).options(**options).save(str(folder))
+    (file,) = folder.glob("part-*")
+    data = file.read_bytes()
+    shutil.rmtree(folder)
+    return data
+
+
+def damaged(data, file_format):
+    """Return some kinds of damage by name."""
+    middle, tail = bytearray(data), bytearray(data)
+    for position in range(len(data) // 3, len(data) // 3 + 300):
+        middle[position] ^= 0x5A
+    for position in range(len(data) - 60, len(data) - 9):
+        tail[position] ^= 0x5A
+    kinds = {"cut": data[: len(data) // 2], "middle": bytes(middle), "tail": bytes(tail), "other": b"<html>\n" * 99}
+    if file_format == "orc":
+        del kinds["middle"]  # plain text in a page of an ORC file has no checksum
+    return kinds
+
+
+ENDINGS = {"csv": ".csv.gz", "json": ".json.gz", "text": ".txt.gz"}
+
+
+@pytest.mark.parametrize(
+    "file_format",
+    ["parquet", "csv", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("orc", "json", "text"))],
+)
+def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
+    spark, tmp_path, landing, table, quarantine, file_format
+):
+    ending = ENDINGS.get(file_format, f".{file_format}")
+    data = file_bytes(spark, tmp_path, file_format, 0)
+    kinds = damaged(data, file_format)
+    for kind, content in kinds.items():
+        write_bytes(landing, kind + ending, content)
+    for number in range(len(kinds)):
+        write_bytes(landing, f"good-{number}{ending}", data)
+    if file_format in ("csv", "json"):
+        define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    options = {"file_format": file_format, "quarantine": str(quarantine), "run": "r"}
+    result = copy_files(spark, table, landing, **options)
+    assert DeltaTable(str(table)).to_arrow().num_rows == 5000 * len(kinds)
+    assert quarantined(quarantine) == sorted((kind + ending, None, None) for kind in kinds)
+    reasons = DeltaTable(str(quarantine)).to_arrow()["reason"].to_pylist()
+    assert all(re.fullmatch(r"The file .*cannot.*\.", reason) for reason in reasons), reasons
+    counts = {name: result.metrics[name] for name in ("numLoadedFiles", "numUnreadableFiles", "numQuarantinedRows")}
+    assert counts == dict.fromkeys(counts, len(kinds))
+    assert result.metrics["numLoadedBytes"] == len(kinds) * len(data)
+    assert copy_files(spark, table, landing, **options).metrics == result.metrics
+    assert copy_files(spark, table, landing, **options | {"run": "next"}).skip_reason, "no file is tried again"
+    assert len(loaded_names(table)) == 2 * len(kinds)
+
+
+def zipped(*ids):
+    """The content of a compressed CSV file."""
+    return gzip.compress("".join(["id,name\n", *(f"{number},n\n" for number in ids)]).encode())
+
+
+CUT = zipped(*range(20_000))[:20_000]  # Spark reads thousands of rows before it meets the end
+
+
+def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
+    spark, tmp_path, landing, table, quarantine, monkeypatch
+):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    monkeypatch.setattr(bad_file_search, "_RISK", 0.1)  # four files are enough with the limit 0.5
+    for number in range(6):
+        write_file(landing, f"{number:02}.csv", "id,name\n1,n\n")
+    before = folder_content(tmp_path)
+    with pytest.raises(SourceError, match=r"4 of 4 files that were checked, of 6 files, .*format and the options"):
+        copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine))
+    options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz"}
+    write_bytes(landing, "bad.csv.gz", CUT)
+    with pytest.raises(SourceError, match=r"1 of 1 files .*max_bad_share=0\.5.*bad\.csv\.gz: .*end of input stream"):
+        copy_files(spark, table, landing, **options)
+    with pytest.raises(SourceError, match=r"/bad\.csv\.gz: Unexpected end of input stream"):
+        copy_files(spark, table, landing, run="r", pattern="*.gz")
+    shown = copy_files(spark, table, landing, **options | {"max_bad_share": 1, "validate_only": 9})
+    assert (shown.metrics["numQuarantinedRows"], shown.metrics["numUnreadableFiles"]) == (1, 1)
+    (landing / "bad.csv.gz").unlink()
+    assert folder_content(tmp_path) == before
+    write_bytes(landing, "a.csv.gz", CUT)
+    result = copy_files(spark, table, landing, **options | {"max_bad_share": 1})
+    assert (result.version, rows(table), quarantined(quarantine)) == (1, [], [("a.csv.gz", None, None)])
+    write_bytes(landing, "a.csv.gz", zipped(1, 2), second=2)
+    copy_files(spark, table, landing, **options | {"run": "repaired"})
+    assert rows(table) == [(1, "n"), (2, "n")], "a file is loaded after its repair"
+    write_bytes(landing, "day=1/c.csv.gz", CUT)
+    with_query = {"schema": SCHEMA, "query": "SELECT id + day AS id, name FROM source", "max_bad_share": 1}
+    result = copy_files(spark, table, landing, **options | with_query | {"run": "query"})
+    assert (result.metrics["numOutputRows"], len(quarantined(quarantine))) == (0, 2)
+
+
+def test_bad_records_and_unreadable_files_survive_a_failed_attempt(spark, landing, table, quarantine, monkeypatch):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    write_bytes(landing, "a.csv.gz", zipped(1, 2, "x"))
+    write_bytes(landing, "b.csv.gz", CUT)
+    write_bytes(landing, "c.csv.GZ", zipped(3))
+    write_file(landing, "latin.csv", "").write_bytes(b"id,n\xfcme\n1,x\n")
+    write_file(landing, "d.csv", "id,name\n4,n\n", second=1)
+    write_file(landing, "e.csv", "id,name\n5,n\n", second=1)
+    write_bytes(landing, "f.csv.gz", gzip.compress(b"id,name\n6,n\n")[:-8])  # only the check sum is cut off
+    options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 0.6}
+
+    def fail():
+        raise SourceError("killed", remedy="")
+
+    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    with pytest.raises(SourceError, match="killed"):
+        copy_files(spark, table, landing, **options)
+    assert (loaded_names(table), rows(table), len(quarantined(quarantine))) == ([], [], 5)
+    write_bytes(landing, "b.csv.gz", zipped(7), second=5)
+    result = copy_files(spark, table, landing, **options)
+    assert [row[0] for row in rows(table)] == [1, 2, 4, 5, 7]
+    bad = [("a.csv.gz", 4, "x,n"), *((name, None, None) for name in ("c.csv.GZ", "f.csv.gz", "latin.csv"))]
+    assert quarantined(quarantine) == bad
+    assert (result.metrics["numUnreadableFiles"], result.metrics["numLoadedFiles"]) == (3, 4)
+    copy_files(spark, table, landing, **options | {"run": "forced", "force": True})
+    assert quarantined(quarantine) == sorted(bad * 2, key=str)
+
+
+def test_a_query_that_reads_a_part_of_a_file_loads_no_part_of_an_unreadable_file(spark, landing, table, quarantine):
+    write_bytes(landing, "a.csv.gz", zipped(*range(10)))
+    write_bytes(landing, "b.csv.gz", CUT)
+    options = {"schema": SCHEMA, "quarantine": str(quarantine)}
+    copy_files(
+        spark, table, landing, run="r", **options,
+        query="SELECT * FROM source WHERE EXISTS (SELECT 1 FROM source WHERE id >= 0 LIMIT 1) LIMIT 5",
+    )  # fmt: skip
+    assert all(row[0] < 10 for row in rows(table)) and len(rows(table)) == 5
+    assert quarantined(quarantine) == [("b.csv.gz", None, None)]
+
+
+def test_a_fault_of_the_storage_is_no_bad_file(spark, landing, table, quarantine, monkeypatch):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 1}
+    write_bytes(landing, "a.csv.gz", zipped(1))
+    write_bytes(landing, "b.csv.gz", CUT)
+    deliver = unreadable_files_module.FileChecker._delivered_bytes
+
+    def run_with(action):
+        def delivered_after_action(checker, address):
+            action(landing / "b.csv.gz")
+            return deliver(checker, address)
+
+        monkeypatch.setattr(unreadable_files_module.FileChecker, "_delivered_bytes", delivered_after_action)
+        copy_files(spark, table, landing, conflict_retries=0, **options)
+
+    with pytest.raises(SourceNotFoundError, match="no longer exists"):
+        run_with(lambda file: file.unlink())
+    write_bytes(landing, "b.csv.gz", CUT)
+    with pytest.raises(StorageError, match=r"b\.csv\.gz"):
+        run_with(lambda file: (file.unlink(), file.mkdir()))
+    (landing / "b.csv.gz").rmdir()
+    write_bytes(landing, "b.csv.gz", CUT)
+    with pytest.raises((SourceChangedError, SourceError), match=r"changed|b\.csv\.gz"):
+        run_with(lambda file: write_bytes(landing, file.name, CUT + b"x"))
+    assert not quarantine.exists() and loaded_names(table) == []
+    monkeypatch.undo()
+    write_bytes(landing, "b.csv.gz", CUT, second=3)
+    changes = [lambda: write_bytes(landing, "b.csv.gz", zipped(2), second=4)]
+    find = unreadable_files_module.FileChecker.find_unreadable
+
+    def find_before_change(checker, **arguments):
+        bad = find(checker, **arguments)
+        changes.pop()()
+        return bad
+
+    monkeypatch.setattr(unreadable_files_module.FileChecker, "find_unreadable", find_before_change)
+    assert copy_files(spark, table, landing, **options).quarantine.rows == 0
+    assert rows(table) == [(1, "n"), (2, "n")], "a file that is repaired during the search is loaded"
+
+
+def test_columns_that_differ_from_the_table_are_no_damage(spark, landing, table, quarantine):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    spark.sql("SELECT 1L AS id").coalesce(1).write.parquet(f"{landing}/1")
+    spark.sql("SELECT 'x' AS id").coalesce(1).write.parquet(f"{landing}/2")
+    with pytest.raises(SourceError, match="Data type mismatches"):
+        copy_files(spark, table, landing, "parquet", quarantine=str(quarantine))
+    assert not quarantine.exists() and loaded_names(table) == []
