@@ -45,9 +45,9 @@ def test_the_search_finds_exactly_the_bad_files(seed, names_file):
     count = random.choice([1, 2, 3, 10, 255, 256, 257, 600])
     bad = random.sample(range(count), random.randint(0, min(count, 12)))
     files = Files(count, bad, names_file=names_file, pair=random.sample(range(count), min(count, 2)))
-    found = files.find(max_share=1)
-    assert found.reasons == {address: f"bad {address}" for address in files.bad}
-    assert found.checked_count is None
+    result = files.find(max_share=1)
+    assert result.reasons == {address: f"bad {address}" for address in files.bad}
+    assert result.checked_count is None
 
 
 def test_one_bad_file_of_many_costs_few_reads():
@@ -59,8 +59,8 @@ def test_one_bad_file_of_many_costs_few_reads():
 
 def test_the_search_stops_early_if_all_files_are_bad():
     files = Files(100_000, range(100_000))
-    found = files.find()
-    assert found.checked_count == len(found.reasons) == len(files.single_reads) == 20
+    result = files.find()
+    assert result.checked_count == len(result.reasons) == len(files.single_reads) == 20
     assert not files.group_reads
     assert Files(1, [0]).find().checked_count == 1
     assert Files(1, [0]).find(max_share=0).checked_count == 1
@@ -68,9 +68,9 @@ def test_the_search_stops_early_if_all_files_are_bad():
 
 @pytest.mark.parametrize(("bad_count", "stops"), [(5, False), (6, True)])
 def test_the_search_stops_if_more_files_are_bad_than_the_limit(bad_count, stops):
-    found = Files(10, range(bad_count)).find()
-    assert (found.checked_count is not None) is stops
-    assert stops or len(found.reasons) == bad_count
+    result = Files(10, range(bad_count)).find()
+    assert (result.checked_count is not None) is stops
+    assert stops or len(result.reasons) == bad_count
 
 
 def test_files_that_fail_only_together_are_not_bad():
