@@ -7,6 +7,7 @@ cryptographic, so nobody can choose a file name that equals the key of another f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -55,9 +56,7 @@ def file_keys(files: pa.Table) -> FileKeys:
     row = 0
     for batch in files.select(["address", "etag"]).to_batches(max_chunksize=_ROWS_PER_BATCH):
         addresses, etag_column = batch.columns
-        digests += b"".join(
-            [blake2b(address.encode(), digest_size=_DIGEST_BYTES).digest() for address in addresses.to_pylist()]
-        )
+        digests += b"".join(_digests(addresses))
         if etag_column.null_count < len(etag_column):
             etags[row : row + batch.num_rows] = [_etag_key(etag) for etag in etag_column.to_pylist()]
         row += batch.num_rows
@@ -70,22 +69,33 @@ def file_keys(files: pa.Table) -> FileKeys:
 
 def matches(candidates: FileKeys, loaded: FileKeys) -> Booleans:
     """Return, for each candidate, whether it is among the loaded files. `loaded.high` must be in ascending order."""
-    first = np.searchsorted(loaded.high, candidates.high, side="left")
-    last = np.searchsorted(loaded.high, candidates.high, side="right")
     is_loaded = np.zeros(len(candidates.high), np.bool_)
-    longest_run = int((last - first).max(initial=0))
-    for offset in range(longest_run):  # one step, unless two files share the first half of the hash or differ in ETags
-        rows = np.flatnonzero(first + offset < last)
-        loaded_rows = first[rows] + offset
-        candidate_etags, loaded_etags = candidates.etag[rows], loaded.etag[loaded_rows]
+    rows = np.argsort(candidates.high)  # a binary search for values in order needs less than half of the time
+    positions = np.searchsorted(loaded.high, candidates.high[rows], side="left")
+    while len(rows):  # one step, unless two files share the first half of the hash or differ in ETags
+        is_inside = positions < len(loaded.high)
+        rows, positions = rows[is_inside], positions[is_inside]
+        is_equal = loaded.high[positions] == candidates.high[rows]
+        rows, positions = rows[is_equal], positions[is_equal]
+        candidate_etags, loaded_etags = candidates.etag[rows], loaded.etag[positions]
         has_same_etag = (candidate_etags == loaded_etags) | (candidate_etags == NO_ETAG) | (loaded_etags == NO_ETAG)
-        is_loaded[rows] |= (loaded.low[loaded_rows] == candidates.low[rows]) & has_same_etag
+        is_loaded[rows] |= (loaded.low[positions] == candidates.low[rows]) & has_same_etag
+        positions = positions + 1
     return is_loaded
 
 
 def selected(keys: FileKeys, rows: Any) -> FileKeys:
     """Return the keys of some rows: a mask, a slice or row numbers."""
     return FileKeys(high=keys.high[rows], low=keys.low[rows], modified_ms=keys.modified_ms[rows], etag=keys.etag[rows])
+
+
+def _digests(texts: pa.Array) -> Iterator[bytes]:
+    """Yield the hash of each text. A copy of an empty hash costs less than a new one."""
+    copy = blake2b(digest_size=_DIGEST_BYTES).copy
+    for text in texts.cast(pa.binary()).to_pylist():
+        digest = copy()
+        digest.update(text)
+        yield digest.digest()
 
 
 def _etag_key(etag: str | None) -> int:
