@@ -35,6 +35,7 @@ def widened_table(spark, tmp_path):
     return table
 
 
+@pytest.mark.campaign
 def test_delta_spark_changes_a_table_from_which_this_library_dropped_the_feature(spark, delta_spark, widened_table):
     sql_name = f"delta.`{widened_table}`"
     drop_type_widening(spark, widened_table)

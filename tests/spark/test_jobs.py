@@ -144,6 +144,7 @@ def test_a_retry_writes_nothing_if_the_job_was_killed_after_its_commit(tmp_path)
     assert data_files(table) == {add["path"] for add in actions_of(table, 0)["add"]}
 
 
+@pytest.mark.campaign
 def test_a_retry_writes_once_if_the_job_was_killed_before_its_commit(tmp_path):
     """The first attempt has moved its files into the folder of a table that does not exist yet."""
     table = tmp_path / "t"
