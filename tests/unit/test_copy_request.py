@@ -6,6 +6,7 @@ import pytest
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import CopyRequest, OnRerun, RunIdentity, Source
+from deltalite.requests.quarantine import max_bad_count
 
 CSV = Source(format="csv", path="/landing")
 
@@ -79,3 +80,8 @@ def test_avro_files_with_a_schema_are_accepted():
 def test_a_request_with_a_fault_is_refused(options, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         request(**options)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.29, 29), (None, 50), (0, 0), (1, 100)])
+def test_the_limit_of_bad_records_and_files_is_a_decimal_number(share, count):
+    assert max_bad_count(request(quarantine="/q", max_bad_share=share), 100) == count

@@ -45,16 +45,18 @@ def find_bad_files(
     read_group: Callable[[Sequence[str]], GroupFailure | None],
     reason_of: Callable[[str], str | None],
     max_share: float,
+    max_count: int,
 ) -> BadFiles:
-    """Return the bad files. Stop if a larger share than `max_share` is bad.
+    """Return the bad files. Stop if more files are bad than the caller accepts.
 
     Args:
         addresses: all files of the load, without repetitions.
         read_group: reads files together, and returns None if it can read all of them.
         reason_of: reads a file alone, and returns the reason why it is bad, or None.
         max_share: the largest share of bad files with which the caller goes on.
+        max_count: the largest number of bad files with which the caller goes on.
     """
-    search = _Search(reason_of=reason_of, max_count=max_share * len(addresses))
+    search = _Search(reason_of=reason_of, max_count=max_count)
     sample_size = min(_sample_size(max_share), len(addresses))
     if search.all_are_bad(Random(0).sample(addresses, sample_size)) and max_share < 1:  # noqa: S311  no secret
         return search.stopped()
@@ -79,7 +81,7 @@ def find_bad_files(
 class _Search:
     """The files that are checked so far, and the reasons of the bad ones."""
 
-    def __init__(self, *, reason_of: Callable[[str], str | None], max_count: float) -> None:
+    def __init__(self, *, reason_of: Callable[[str], str | None], max_count: int) -> None:
         self._reason_of = reason_of
         self._max_count = max_count
         self.checked: set[str] = set()

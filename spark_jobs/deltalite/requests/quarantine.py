@@ -7,9 +7,10 @@ level `quarantine` reject, and for such source rows of a merge or a history tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from deltalite.requests.audits import Audit, AuditLevel
+from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE, Audit, AuditLevel
 from deltalite.requests.base import Fault
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ _REFUSED_OPTIONS = ("columnnameofcorruptrecord", "singlevariantcolumn")
 def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
     """Return the audits of level `quarantine`, which leave rows out of the commit."""
     return tuple(audit for audit in audits if audit.level is AuditLevel.QUARANTINE)
+
+
+def max_bad_count(request: CopyRequest, count: int) -> int:
+    """Return how many of `count` records or files may be bad. The limit is a decimal number: 0.29 allows 29 of 100."""
+    share = DEFAULT_MAX_REJECTED_SHARE if request.max_bad_share is None else request.max_bad_share
+    return int(Decimal(str(share)) * count)
 
 
 def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:

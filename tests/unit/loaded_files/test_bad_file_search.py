@@ -32,7 +32,11 @@ class Files:
 
     def find(self, max_share=0.5):
         result = find_bad_files(
-            self.addresses, read_group=self.read_group, reason_of=self.reason_of, max_share=max_share
+            self.addresses,
+            read_group=self.read_group,
+            reason_of=self.reason_of,
+            max_share=max_share,
+            max_count=int(max_share * len(self.addresses)),
         )
         assert len(set(self.single_reads)) == len(self.single_reads), "no file is read alone twice"
         return result

@@ -19,7 +19,7 @@ from deltalite.commands.quarantine.layout import FILE, REASON
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import CopyRequest
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
-from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
+from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS, max_bad_count
 from deltalite.results import QuarantineResult
 from deltalite.spark.reader.bad_records import RecordCounts, RecordSeparation
 from deltalite.spark.reader.quarantined_rows import all_rejected
@@ -151,7 +151,7 @@ class BadRecords(Quarantine):
     def _check_share(self, counts: RecordCounts) -> None:
         limit = self._copy.max_bad_share
         limit = DEFAULT_MAX_REJECTED_SHARE if limit is None else limit
-        if counts.bad_records > limit * counts.records:
+        if counts.bad_records > max_bad_count(self._copy, counts.records):
             examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(
                 f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of {counts.records} records do "

@@ -21,6 +21,7 @@ from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.errors import SourceError
 from deltalite.requests import CopyRequest
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
+from deltalite.requests.quarantine import max_bad_count
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class UnreadableFiles:
             for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True)
             if version in self._reasons
         }
-        if len(reasons) > self._max_share * files.num_rows:
+        if len(reasons) > max_bad_count(self._request, files.num_rows):
             raise self._too_many(f"{len(reasons)} of {files.num_rows} files", reasons)
         return reasons
 
@@ -72,7 +73,7 @@ class UnreadableFiles:
         """
         if not may_be_unreadable(error):
             return
-        bad = checker.find_unreadable(max_share=self._max_share)
+        bad = checker.find_unreadable(max_share=self._max_share, max_count=max_bad_count(self._request, files.num_rows))
         self._check_search(bad, files.num_rows, error)
         if not bad.reasons:
             return

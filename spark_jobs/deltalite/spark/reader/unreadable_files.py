@@ -59,8 +59,8 @@ class FileChecker:
         error = self._failure_of(self.files.addresses)
         return error if error is not None and may_be_unreadable(error) else None
 
-    def find_unreadable(self, *, max_share: float) -> BadFiles:
-        """Return the unreadable files. The search stops if a larger share than `max_share` is unreadable.
+    def find_unreadable(self, *, max_share: float, max_count: int) -> BadFiles:
+        """Return the unreadable files. The search stops if more than `max_count` of them, a share of `max_share`, are.
 
         Raises:
             SourceNotFoundError: a file no longer exists.
@@ -68,7 +68,11 @@ class FileChecker:
         """
         _log.info("Looking for unreadable files among %s files.", len(self.files.sizes))
         return find_bad_files(
-            self.files.addresses, read_group=self._read_group, reason_of=self._reason_of, max_share=max_share
+            self.files.addresses,
+            read_group=self._read_group,
+            reason_of=self._reason_of,
+            max_share=max_share,
+            max_count=max_count,
         )
 
     def _read_group(self, addresses: Sequence[str]) -> GroupFailure | None:
