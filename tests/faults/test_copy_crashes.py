@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import kill_at_steps
-from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.tables import rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -43,12 +45,13 @@ def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_f
 
 
 @pytest.mark.campaign
-def test_a_copy_with_bad_records_survives_kills_at_file_changes(spark_site, spark, tmp_path):
+def test_a_copy_with_bad_records_and_an_unreadable_file_survives_kills_at_file_changes(spark_site, spark, tmp_path):
     """The quarantine lies beside the table, so its file changes are steps too."""
     landing, template = tmp_path / "landing", tmp_path / "template"
     write_file(landing, "1.csv", "id\n1\n")
     copy_files(spark, template, landing)
     write_file(landing, "2.csv", "id\n2\nx\n")
+    write_bytes(landing, "3.csv.gz", gzip.compress(b"id\n3\n")[:-9])
     steps = kill_at_steps(
         spark_site,
         tmp_path,

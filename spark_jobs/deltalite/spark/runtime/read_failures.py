@@ -34,7 +34,7 @@ _PERMANENT_REASON_PATTERN = re.compile(
 )
 _MAX_REASON_LENGTH = 500
 _FRAME_PATTERN = re.compile(r"^\s+at .*$", re.MULTILINE)
-_FOOTER_FAILURE = "Could not read footer"
+_FOOTER_FAILURE, _EARLY_END = "Could not read footer", "EOFException"
 # Classes and messages of exceptions that do not show damage of the file: faults of the storage, of the network and of
 # the installation, missing permissions and keys, and types or encodings that this Spark cannot read.
 _OTHER_FAULT_PATTERN = re.compile(
@@ -87,7 +87,9 @@ def damage_reason(text: str) -> str | None:
         return None
     if _OTHER_FAULT_PATTERN.search(text) is not None:
         return None
-    return _innermost_reason(f"{text}\n") or _FOOTER_FAILURE
+    return _innermost_reason(f"{text}\n") or (
+        "unexpected end of the file" if _EARLY_END in text else "no reason is known"
+    )
 
 
 def unread_path(text: str) -> str | None:
