@@ -34,6 +34,7 @@ _PERMANENT_REASON_PATTERN = re.compile(
 )
 _MAX_REASON_LENGTH = 500
 _FRAME_PATTERN = re.compile(r"^\s+at .*$", re.MULTILINE)
+_ORC_FOOTER_FRAME = "datasources.orc.OrcUtils$.readSchema("  # some of its errors name neither the file nor the footer
 _FOOTER_FAILURE, _EARLY_END = "Could not read footer", "EOFException"
 # Classes and messages of exceptions that do not show damage of the file: faults of the storage, of the network and of
 # the installation, missing permissions and keys, and types or encodings that this Spark cannot read.
@@ -82,8 +83,9 @@ def damage_reason(text: str) -> str | None:
 
     The text does not prove the damage: a storage may deliver wrong bytes once.
     """
+    reads_footer = _FOOTER_FAILURE in text or _ORC_FOOTER_FRAME in text
     text = _FRAME_PATTERN.sub("", text)
-    if _UNREAD_FILE_PATTERN.search(text) is None and _FOOTER_FAILURE not in text:
+    if _UNREAD_FILE_PATTERN.search(text) is None and not reads_footer:
         return None
     if _OTHER_FAULT_PATTERN.search(text) is not None:
         return None

@@ -84,6 +84,8 @@ def test_a_long_reason_is_cut():
          "Socket is closed by peer"),
         (text_of("Job aborted", "java.io.IOException: Could not read footer for file: x", "com.google.protobuf."
                  "InvalidProtocolBufferException: tag had invalid wire type."), "tag had invalid wire type"),
+        (text_of("Job aborted", "com.google.protobuf.InvalidProtocolBufferException: input ended\n\tat org.apache.spark"
+                 ".sql.execution.datasources.orc.OrcUtils$.readSchema(OrcUtils.scala:100)"), "input ended"),
         (text_of(UNREAD, "java.io.EOFException"), "unexpected end of the file"),
         (text_of(UNREAD, "java.lang.NullPointerException"), "no reason is known"),
     ],
