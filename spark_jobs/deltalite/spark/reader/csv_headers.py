@@ -48,7 +48,8 @@ class CsvHeaderReader:
                     f"The file {name} no longer exists.", remedy="Run the task again if the file was replaced."
                 )
             is_whole = len(data) < size_bytes
-            line = self._first_line(self._text(_decompressed(name, data), name, is_whole=is_whole), is_whole=is_whole)
+            content = _decompressed(name, data, is_whole=is_whole)
+            line = self._first_line(self._text(content, name, is_whole=is_whole), is_whole=is_whole)
             if line is not None:
                 return self._names(line) if line else None
             if size_bytes >= _MAX_BYTES:
@@ -109,37 +110,55 @@ def _safe_names(names: Sequence[str]) -> tuple[str, ...]:
 
 class _Decompressor(Protocol):
     @property
+    def eof(self) -> bool: ...
+
+    @property
     def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _decompressed(name: str, data: bytes) -> bytes:
-    """Return the start of the content of a file that may be compressed, by the end of its name."""
-    try:
-        if name.endswith(".gz"):
-            return _members(data, lambda: zlib.decompressobj(_GZIP_WINDOW_BITS))
-        if name.endswith(".deflate"):
-            return zlib.decompressobj().decompress(data)
-        if name.endswith(".bz2"):
-            return _members(data, bz2.BZ2Decompressor)
-    except (zlib.error, OSError) as error:
-        raise UnreadableFileError(
-            f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file."
-        ) from error
+def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
+    """Return the start of the content of a file that may be compressed, by the end of its name.
+
+    Raises:
+        UnreadableFileError: the data is damaged, or it `is_whole` and ends too early.
+        SourceError: the library cannot decompress the format.
+    """
     if name.endswith((".zst", ".lz4", ".snappy")):
         raise SourceError(
             f"The header of {name} cannot be read, because of its compression.",
             remedy="Compress CSV files with gzip or bzip2, or give `schema` in the source.",
         )
-    return data
+    new_decompressor = _new_decompressor(name)
+    if new_decompressor is None:
+        return data
+    try:
+        content, is_complete = _members(data, new_decompressor)
+    except (zlib.error, OSError) as error:
+        raise UnreadableFileError(
+            f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file."
+        ) from error
+    if is_whole and not is_complete:
+        raise UnreadableFileError(f"The end of the compressed file {name} is missing.", remedy="Replace the file.")
+    return content
 
 
-def _members(data: bytes, new_decompressor: Callable[[], _Decompressor]) -> bytes:
-    """Return the content of all members of a compressed file; the last one may be incomplete."""
-    content = b""
+def _new_decompressor(name: str) -> Callable[[], _Decompressor] | None:
+    """Return the constructor of the decompressor by the end of a name, None for a file that is not compressed."""
+    if name.endswith(".gz"):
+        return lambda: zlib.decompressobj(_GZIP_WINDOW_BITS)
+    if name.endswith(".deflate"):
+        return zlib.decompressobj
+    return bz2.BZ2Decompressor if name.endswith(".bz2") else None
+
+
+def _members(data: bytes, new_decompressor: Callable[[], _Decompressor]) -> tuple[bytes, bool]:
+    """Return the content of all members of a compressed file, and whether the last one is complete."""
+    content, is_complete = b"", True
     while data:
         decompressor = new_decompressor()
         content += decompressor.decompress(data)
+        is_complete = decompressor.eof
         data = decompressor.unused_data.lstrip(b"\0")  # zeros may fill the end of a file
-    return content
+    return content, is_complete

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 
 import pytest
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 from deltalite.storage.memory import MemoryLogStore
 
 
@@ -64,6 +66,17 @@ def test_a_header_that_cannot_be_read_is_an_error():
             header(data, name, **options)
     with pytest.raises(SourceNotFoundError):
         CsvHeaderReader({}).read(MemoryLogStore(), "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("compress", "ending"), [(gzip.compress, "gz"), (bz2.compress, "bz2"), (zlib.compress, "deflate")]
+)
+def test_a_compressed_file_without_its_end_is_an_error_and_not_an_empty_file_or_another_header(compress, ending):
+    data = compress(b"id,name\n1,x\n")
+    assert header(data, f"a.csv.{ending}") == ("id", "name")
+    for size in range(1, len(data)):
+        with pytest.raises(UnreadableFileError, match="end of the compressed file a.csv"):
+            header(data[:size], f"a.csv.{ending}")
 
 
 def test_a_header_is_an_option_of_the_source():
