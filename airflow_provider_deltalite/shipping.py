@@ -46,6 +46,7 @@ _CREATED_ON_UNIX = 3  # the code of Unix in the entries of a zip file
 _FALLBACK_PREFIX = f"{FOLDER_PREFIX}task-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
 _COMPILED_SUFFIX = ".pyc"
+_COMMAND_LINE = "cli"  # the only part of the library that no job imports
 _UNCHECKED_HASH = (0b01).to_bytes(4, "little")  # PEP 552: the flags of a module that Python uses without its source
 # A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
@@ -171,11 +172,12 @@ def pack_library(folder: Path) -> Path:
 
 
 def library_sources(package: Path) -> dict[str, bytes]:
-    """Return the sources of `package`, sorted by their names in the zip file."""
+    """Return the sources of `package` without the command line, sorted by their names in the zip file."""
     names_and_paths = sorted(
         (path.relative_to(package.parent).as_posix(), path)
         for pattern in ("*.py", "py.typed")
         for path in package.rglob(pattern)
+        if path.relative_to(package).parts[0] != _COMMAND_LINE
     )
     return {name: path.read_bytes() for name, path in names_and_paths}
 
