@@ -63,7 +63,7 @@ class ChangePlan:
     starts_with_metadata: bool = False
 
     def unreadable_removals(self) -> str | None:
-        """Return why the schema cannot read rows that the first version removes, as a clause. None if it can.
+        """Return why the schema may not read rows that the first version removes, as a clause. None if it reads them.
 
         These rows have the schema of the version before, which is unknown if its log was cleaned.
         """
@@ -73,7 +73,7 @@ class ChangePlan:
         try:
             before = Snapshot.load(self.snapshot.store, self.from_version - 1)
         except (VersionNotFoundError, VersionGapError):
-            return None
+            return "the log no longer has the version before, which has their schema"
         return unreadable_values(before.table_schema, self.snapshot.table_schema)
 
     @property

@@ -201,7 +201,7 @@ def plan_load(
         if plan.table_ids != {chosen.source_table_id}:
             gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
         elif reason is not None:
-            gap = f"version {first_version} removes rows that its schema cannot read, because {reason}"
+            gap = f"version {first_version} removes rows that its schema may not read: {reason}"
         else:
             chosen = replace(chosen, to_version=plan.snapshot.version)
             return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)

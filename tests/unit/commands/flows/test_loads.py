@@ -115,7 +115,7 @@ def test_a_load_ends_before_a_change_of_the_schema_and_the_next_one_begins_with_
     if read == "appends":
         assert planned(store, 3, **options) == (3, 4, [])
     else:
-        reason = r"version 4 removes rows that its schema cannot read, because the type of the column 'id' changed"
+        reason = r"version 4 removes rows that its schema may not read: the type of the column 'id' changed"
         with pytest.raises(SourceGapError, match=reason + ".*on_gap='reload'.*reset_flows"):
             planned(store, 3, **options)
         assert planned(store, 3, on_gap="reload", **options) == (None, 5, None)
@@ -135,10 +135,29 @@ def test_changes_that_remove_rows_of_an_older_schema_are_read_if_its_values_fit(
     append_files(store, 1)
     commit_actions(store, changed_metadata, remove("f2", partition_values={}))
     if is_gap:
-        with pytest.raises(SourceGapError, match=r"version 3 .* because the partition columns changed"):
+        with pytest.raises(SourceGapError, match=r"version 3 .* may not read: the partition columns changed"):
             planned(store, 2, read="changes")
     else:
         assert planned(store, 2, read="changes") == (2, 3, ["f2"])
+
+
+@pytest.mark.parametrize("removes_rows", [True, False])
+def test_removed_rows_are_a_gap_if_the_log_no_longer_has_their_schema(removes_rows):
+    """Log cleanup has deleted the offset's version, and the next version changes the partition columns."""
+    store = create(new_store())
+    commit_actions(store, WITH_FEED, metadata(FEED))
+    append_files(store, 1)
+    changed_metadata = metadata(FEED, schema=struct(id="long", day="string"), partition_columns=("day",))
+    commit_actions(store, changed_metadata, *([remove("f2", partition_values={})] if removes_rows else []))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    for version in range(3):
+        store.files.pop(f"_delta_log/{version:020}.json")
+    if removes_rows:
+        with pytest.raises(SourceGapError, match=r"version 3 .*the log no longer has the version before"):
+            planned(store, 2, read="changes")
+        assert planned(store, 2, read="changes", on_gap="reload") == (None, 3, None)
+    else:
+        assert planned(store, 2, read="changes") == (2, 3, [])
 
 
 def test_log_cleanup_above_the_offset_is_a_gap(source):
