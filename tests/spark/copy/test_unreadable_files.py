@@ -123,7 +123,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     for number in range(6):
         write_file(landing, f"{number:02}.csv", "id,name\n1,n\n")
     before = folder_content(tmp_path)
-    with pytest.raises(SourceError, match=r"4 of 4 files that were checked, of 6 files, .*format and the options"):
+    with pytest.raises(SourceError, match=r"4 of 4 checked files \(of 6 in the run\) .*format and the options"):
         copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine))
     options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz"}
     write_bytes(landing, "bad.csv.gz", CUT)

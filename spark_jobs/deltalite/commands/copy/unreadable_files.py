@@ -84,13 +84,13 @@ class UnreadableFiles:
 
     def _check_search(self, bad: BadFiles, file_count: int, error: Exception) -> None:
         if bad.checked_count is not None:
-            counted = f"{len(bad.reasons)} of {bad.checked_count} files that were checked, of {file_count} files,"
+            counted = f"{len(bad.reasons)} of {bad.checked_count} checked files (of {file_count} in the run)"
             raise self._too_many(counted, bad.reasons) from error
 
     def _too_many(self, counted: str, reasons: Mapping[str, str]) -> SourceError:
         return SourceError(
             f"Nothing was loaded into {self._request.table}: {counted} cannot be read, and "
-            f"max_bad_share={self._max_share} allows fewer. {shown(reasons)}",
+            f"max_bad_share is {self._max_share}. {shown(reasons)}",
             remedy="Check the format and the options of the source. To quarantine so many files, set max_bad_share=1.",
         )
 

@@ -49,8 +49,13 @@ class CsvHeaderReader:
                 )
             is_whole = len(data) < size_bytes
             content = _decompressed(name, data, is_whole=is_whole)
-            line = self._first_line(self._text(content, name, is_whole=is_whole), is_whole=is_whole)
+            line = self._first_line(self._text(content, "replace"), is_whole=is_whole)
             if line is not None:
+                if line != self._first_line(self._text(content, "ignore"), is_whole=is_whole):
+                    raise UnreadableFileError(
+                        f"The header of {name} is not text in the encoding {self._encoding}.",
+                        remedy="Set the option `encoding` of the source.",
+                    )
                 return self._names(line) if line else None
             if size_bytes >= _MAX_BYTES:
                 raise UnreadableFileError(
@@ -58,18 +63,17 @@ class CsvHeaderReader:
                 )
             size_bytes *= 16
 
-    def _text(self, data: bytes, name: str, *, is_whole: bool) -> str:
-        encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
+    @property
+    def _encoding(self) -> str:
+        return self._options.get("encoding", self._options.get("charset", "utf-8"))
+
+    def _text(self, data: bytes, errors: str) -> str:
+        """Return the text of the data. Bytes that are no text become U+FFFD ("replace"), or are left out ("ignore")."""
         try:
-            text = data.decode(encoding, "strict" if is_whole else "ignore")
+            text = data.decode(self._encoding, errors)
         except LookupError as error:
             raise InvalidRequestError(
-                f"The source has the unknown encoding {encoding!r}.", remedy="Correct the option."
-            ) from error
-        except UnicodeDecodeError as error:
-            raise UnreadableFileError(
-                f"The header of {name} is not text in the encoding {encoding}: {error}.",
-                remedy="Set the option `encoding` of the source.",
+                f"The source has the unknown encoding {self._encoding!r}.", remedy="Correct the option."
             ) from error
         return text.removeprefix("\ufeff")
 

@@ -104,7 +104,7 @@ def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | 
         else:
             raise SourceError(
                 f"The columns of the files in {files.folder} are unknown: no file can be read.",
-                remedy="Give `schema` in the source, or wait for a file that can be read.",
+                remedy="Give `schema` in the source, create the table first, or wait for a file that can be read.",
             )
     groups = group_by_partition_folders(files.folder, files.addresses)
     names = [name for group in groups for name in group.names] + [files.file_column or ""]

@@ -60,7 +60,9 @@ class FileChecker:
         return error if error is not None and may_be_unreadable(error) else None
 
     def find_unreadable(self, *, max_share: float, max_count: int) -> BadFiles:
-        """Return the unreadable files. The search stops if more than `max_count` of them, a share of `max_share`, are.
+        """Return the unreadable files.
+
+        The search stops if there are more than `max_count` of them, which is a share of `max_share` of all files.
 
         Raises:
             SourceNotFoundError: a file no longer exists.

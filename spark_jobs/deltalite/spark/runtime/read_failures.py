@@ -85,7 +85,8 @@ def damage_reason(text: str) -> str | None:
     """
     reads_footer = _FOOTER_FAILURE in text or _ORC_FOOTER_FRAME in text
     text = _FRAME_PATTERN.sub("", text)
-    if _UNREAD_FILE_PATTERN.search(text) is None and not reads_footer:
+    is_read = any(pattern.search(text) for pattern in (_UNREAD_FILE_PATTERN, _PERMANENT_REASON_PATTERN))
+    if not is_read and not reads_footer:
         return None
     if _OTHER_FAULT_PATTERN.search(text) is not None:
         return None

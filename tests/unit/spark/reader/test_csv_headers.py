@@ -31,6 +31,7 @@ def header(data, name="a.csv", **options):
         (b"a\tb\n", {"sep": r"\t"}, ("a", "b")),
         ("größe\n".encode("latin-1"), {"encoding": "ISO-8859-1"}, ("größe",)),
         (b"a,,A\n", {}, ("a0", "_c1", "A2")),
+        ("name\nM\xfcller\n".encode("latin-1"), {}, ("name",)),  # only the header must be text
         (b"", {}, None),
         (b"\n \n", {}, None),
     ],
@@ -75,7 +76,7 @@ def test_a_compressed_file_without_its_end_is_an_error_and_not_an_empty_file_or_
     data = compress(b"id,name\n1,x\n")
     assert header(data, f"a.csv.{ending}") == ("id", "name")
     for size in range(1, len(data)):
-        with pytest.raises(UnreadableFileError, match="end of the compressed file a.csv"):
+        with pytest.raises(UnreadableFileError, match="end of the compressed file"):
             header(data[:size], f"a.csv.{ending}")
 
 

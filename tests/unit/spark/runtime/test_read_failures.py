@@ -123,7 +123,10 @@ def test_a_fault_of_the_storage_or_the_installation_is_no_damage(cause):
     assert damage_reason(text_of(UNREAD, "java.io.IOException: could not read page", cause)) is None
 
 
-def test_an_error_without_a_file_and_a_wrong_type_are_no_damage():
-    assert damage_reason(text_of("Job aborted", "java.io.EOFException: Unexpected end of input stream")) is None
+def test_an_error_without_a_file_may_be_damage_by_its_reason_and_a_wrong_type_is_none():
+    """Spark does not name the file if it infers the columns of JSON files with `multiLine`."""
+    reason = "Unexpected end of input stream"
+    assert damage_reason(text_of("Job aborted", f"java.io.EOFException: {reason}")) == reason
+    assert damage_reason(text_of("Job aborted", "java.io.EOFException: null")) is None
     assert damage_reason(text_of(UNREAD.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH"), "a.B: c")) is None
     assert (unread_path(text_of(UNREAD)), unread_path(text_of("Job aborted"))) == (FILE, None)
