@@ -5,7 +5,7 @@ a balance. A change that is loaded twice or left out therefore changes the rows 
 load at the same time, so they meet in nearly every commit. In some turns all jobs have the same run identity, as the
 job of a lost task attempt and its retry have. The last turn loads all that is left.
 
-The program uses the JVM that its environment names (`attached_session`), and otherwise begins a Spark application:
+The program uses the JVM of the tests (`attached_session`), or begins a Spark application:
 
     spark-submit tests/faults/flow_racer.py <file with the parameters of `main` as JSON>
 """
@@ -13,7 +13,6 @@ The program uses the JVM that its environment names (`attached_session`), and ot
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -41,7 +40,7 @@ def merge_changes(spark, folder, **options):
     return merge_balances(spark, folder / "balances", folder / "source", **options)
 
 
-def main(folder, number, jobs, turns, seed, max_versions):
+def main(folder, number, jobs, turns, seed, max_versions, *, shares_jvm):
     """Run loads of the `source` in the folder.
 
     Args:
@@ -51,9 +50,10 @@ def main(folder, number, jobs, turns, seed, max_versions):
         turns: the number of turns.
         seed: the seed of the order of the flows, and of the turns with one run identity. It is that of all jobs.
         max_versions: the highest limit of the versions of one load.
+        shares_jvm: whether the environment names the JVM of the tests. (`spark-submit` names its own there.)
     """
     folder, random, limits = Path(folder), Random(seed), Random(seed * 100 + number)
-    spark = attached_session() if "PYSPARK_GATEWAY_PORT" in os.environ else SparkSession.builder.getOrCreate()
+    spark = attached_session() if shares_jvm else SparkSession.builder.getOrCreate()
     for name, value in SESSION_SETTINGS.items():
         spark.conf.set(name, value)
     loads = [append_changes, merge_changes]
@@ -65,7 +65,7 @@ def main(folder, number, jobs, turns, seed, max_versions):
             limit = None if is_last else limits.randint(1, max_versions)
             wait_for_all(folder, f"{turn} {load.__name__}", number, jobs)
             load_until_committed(load, spark, folder, run=run, options={"read": "changes", "max_versions": limit})
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not shares_jvm:
         spark.stop()
 
 

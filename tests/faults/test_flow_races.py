@@ -73,7 +73,9 @@ def start_jobs(folder, jobs, gateway, **arguments):
     for number in range(jobs):
         job_folder = folder / f"job {number}"
         job_folder.mkdir()
-        parameters = json.dumps({"folder": str(folder), "number": number, "jobs": jobs, **arguments})
+        parameters = json.dumps(
+            {"folder": str(folder), "number": number, "jobs": jobs, "shares_jvm": gateway is not None, **arguments}
+        )
         command = submit_command(job_folder, parameters, script=Path(flow_racer.__file__), conf=JOB_SETTINGS)
         if gateway is not None:
             command = [sys.executable, *command[-2:]]
