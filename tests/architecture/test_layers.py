@@ -110,6 +110,8 @@ PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes"}
 # Modules of the page, top first. A module imports from modules below it.
 PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),
+    frozenset({"list_routes", "table_routes", "run_routes"}),
+    frozenset({"route_base"}),
     frozenset({"table_list"}),
     frozenset({"services", "measured_view", "preview_view"}),
     frozenset({"lake_view", "rendering", "access", "database"}),

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from airflow_provider_deltalite.page import app
+from airflow_provider_deltalite.page import route_base
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from tests.unit.builders import create
@@ -70,15 +70,15 @@ def test_the_assets_are_kept_for_some_seconds_whatever_the_patterns_do(
 
 def test_all_waits_of_a_request_share_one_deadline(delta_page, fine_key, monkeypatch):
     now, waits = [100.0], []
-    wait_for_reads = app.wait_for_reads
+    wait_for_reads = route_base.wait_for_reads
 
     async def wait(reads, seconds):
         waits.append(seconds)
         now[0] += 15.0
         await wait_for_reads(reads, 20.0)
 
-    monkeypatch.setattr(app, "wait_for_reads", wait)
-    monkeypatch.setattr(app, "monotonic", lambda: now[0])
+    monkeypatch.setattr(route_base, "wait_for_reads", wait)
+    monkeypatch.setattr(route_base, "monotonic", lambda: now[0])
     delta_page.get(f"/tables/{fine_key}/versions/0")
     delta_page.get(f"/tables/{fine_key}")
     assert waits == [20.0, 5.0, 20.0, 5.0, 0.0]

@@ -1,0 +1,107 @@
+"""The routes that list tables: all tables, and those of a DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastapi import HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from airflow_provider_deltalite.page.known_tables import KnownTable, visible_tables
+from airflow_provider_deltalite.page.lake_view import (
+    DEFAULT_SORT,
+    SORTS,
+    LakeRow,
+    lake_row,
+    lake_view,
+    matching_tables,
+)
+from airflow_provider_deltalite.page.rendering import page
+from airflow_provider_deltalite.page.route_base import Routes, reader_of, seconds_left, wait
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.reading import Result
+    from deltalite.inspection.overview import TableMeasures, TableOverview
+
+# A list of many tables answers soon, and shows the other rows after a reload.
+_LAKE_SECONDS = 2.0
+# A list that has values of tables shows them, and reads the others and the newer values in the background.
+_LAKE_AGAIN_SECONDS = 0.2
+_LAKE_STALE_SECONDS = 600.0
+_LAKE_AGE_SECONDS = 60.0
+_LONGEST_SEARCH = 200
+
+
+class ListRoutes(Routes):
+    """The routes that list tables."""
+
+    async def home(self, request: Request) -> RedirectResponse:
+        """Lead to the list of tables."""
+        return RedirectResponse(self.links(request).lake())
+
+    async def lake(
+        self, request: Request, q: str = "", sort: str = DEFAULT_SORT, order: str = "", page_number: int = 1
+    ) -> HTMLResponse:
+        """Show all tables that the user may see."""
+        sort = sort if sort in SORTS else DEFAULT_SORT
+        search = q[:_LONGEST_SEARCH]
+        is_ascending = order == "asc" or (order != "desc" and sort == "name")
+        # The other half of the time is for the tables.
+        listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
+        await wait(request, self.known.first_listings(), at_most=listing_seconds)
+        known, problems = await self.known.tables()
+        tables = list((await run_in_threadpool(visible_tables, known, reader_of(request))).values())
+        rows = await self._rows(request, await run_in_threadpool(matching_tables, tables, search))
+        view = await run_in_threadpool(lake_view, rows, sort, is_ascending=is_ascending, page=page_number)
+        may_read_assets = await run_in_threadpool(reader_of(request).may_read_assets)
+        return page(
+            "lake.html",
+            await self.links_to_runs(request, [row.commit for row in view.rows]),
+            view=view,
+            search=search,
+            sort=sort,
+            is_ascending=is_ascending,
+            problems=[*self.services.settings.problems, *problems] if may_read_assets else [],
+            has_tables=bool(tables),
+        )
+
+    async def dag(self, request: Request, dag_id: str) -> HTMLResponse:
+        """Show the tables of a DAG."""
+        if not await run_in_threadpool(reader_of(request).may_read_dag, dag_id):
+            raise HTTPException(403)
+        known, _ = await self.known.tables()
+        visible = await run_in_threadpool(visible_tables, known, reader_of(request))
+        tables = [table for table in visible.values() if dag_id in table.dag_ids]
+        rows = await self._rows(request, tables)
+        links = await self.links_to_runs(request, [row.commit for row in rows])
+        view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
+        return page("dag.html", links, dag_id=dag_id, view=view)
+
+    async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
+        lookups = [
+            self.services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS, is_urgent=False) for table in tables
+        ]
+        reads = [read for lookup in lookups for read in lookup.reads]
+
+        def has_values() -> bool:
+            return any(lookup.result().value is not None for lookup in lookups)
+
+        seconds = min(_LAKE_AGAIN_SECONDS if has_values() else _LAKE_SECONDS, self.seconds)
+        await wait(request, reads, at_most=seconds)
+        if not has_values():  # the first view: nothing to show yet
+            await wait(request, reads)
+            seconds = self.seconds
+        results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
+        return [
+            lake_row(table, result, self._measures_for_list(table, result), seconds=seconds)
+            for table, result in zip(tables, results, strict=True)
+        ]
+
+    def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:
+        """Return the measures by now of a table with very many files, and start their read."""
+        overview = result.value
+        if overview is None or overview.measures is not None:
+            return None
+        return self.services.tables.measures(table, overview, is_urgent=False).result()

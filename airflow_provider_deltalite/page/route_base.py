@@ -1,0 +1,83 @@
+"""What the routes of the page share: services, the known tables, and waits with one deadline for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from fastapi import HTTPException, Request
+from starlette.concurrency import run_in_threadpool
+
+from airflow_provider_deltalite.page.known_tables import KnownTable, visible_table
+from airflow_provider_deltalite.page.lake_view import Health, health_of
+from airflow_provider_deltalite.page.links import Links, runs_of
+from airflow_provider_deltalite.page.read_pool import wait_for_reads
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.read_pool import Read
+    from airflow_provider_deltalite.page.services import PageReader, Services
+    from airflow_provider_deltalite.page.table_list import TableList
+    from deltalite.inspection.commit_entries import CommitEntry
+
+
+class Routes:
+    """The base of the classes whose methods are routes. All of them share `known`, the list of known tables."""
+
+    def __init__(self, services: Services, known: TableList) -> None:
+        self.services = services
+        self.known = known
+        self.seconds = services.settings.timeout_seconds
+
+    def links(self, request: Request) -> Links:
+        """Return the addresses for a request, without runs."""
+        return Links(app=request.state.deltalite_path, airflow=self.services.airflow_path)
+
+    async def links_to_runs(self, request: Request, entries: Sequence[CommitEntry | None]) -> Links:
+        """Return the addresses for a request, with the runs of these commits that exist."""
+        links, runs = self.links(request), runs_of(entries)
+        existing = await run_in_threadpool(self.services.database.existing_runs, runs) if runs else frozenset()
+        return Links(app=links.app, airflow=links.airflow, runs=existing)
+
+    async def open_table(self, request: Request, key: str) -> KnownTable:
+        """Return a known table that the user may see. Raises `HTTPException`."""
+        known, _ = await self.known.tables()
+        if key not in known:  # the first listing of a pattern may have it
+            await wait(request, self.known.first_listings())
+            known, _ = await self.known.tables()
+        table = known.get(key)
+        visible = None if table is None else await run_in_threadpool(visible_table, table, reader_of(request))
+        if visible is None:
+            raise HTTPException(404)
+        return visible
+
+
+def start_deadline(request: Request, seconds: float) -> None:
+    """Set the time until which a request may wait for storage: one deadline for all its waits."""
+    request.state.deltalite_deadline = monotonic() + seconds
+
+
+def seconds_left(request: Request) -> float:
+    """Return the seconds that the request may still wait for storage."""
+    deadline: float = request.state.deltalite_deadline
+    return max(0.0, deadline - monotonic())
+
+
+async def wait(request: Request, reads: Iterable[Read[Any]], *, at_most: float | None = None) -> None:
+    """Wait for reads until the deadline of the request, or at most some seconds."""
+    seconds = seconds_left(request)
+    await wait_for_reads(reads, seconds if at_most is None else min(at_most, seconds))
+
+
+def reader_of(request: Request) -> PageReader:
+    """Return the rights of the user."""
+    reader: PageReader = request.state.deltalite_reader
+    return reader
+
+
+def problem_of(result: Any, seconds: float) -> str:
+    """Return a sentence about a read without a value; an empty text if there is a value."""
+    if result.value is not None:
+        return ""
+    health, reason = health_of(result, seconds=seconds)
+    return "The table has no commit yet." if health is Health.MISSING else reason

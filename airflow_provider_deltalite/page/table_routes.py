@@ -1,0 +1,165 @@
+"""The routes of one table: its overview, its measures and its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import HTTPException, Query, Request
+from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
+
+from airflow_provider_deltalite.page.growth_view import growth_plots
+from airflow_provider_deltalite.page.known_tables import KnownTable
+from airflow_provider_deltalite.page.lake_view import health_of
+from airflow_provider_deltalite.page.measured_view import MeasuredView, measured_view
+from airflow_provider_deltalite.page.preview_view import (
+    NOT_ALLOWED,
+    SWITCHED_OFF,
+    PreviewView,
+    preview_view,
+    problem_of_conditions,
+)
+from airflow_provider_deltalite.page.rendering import page
+from airflow_provider_deltalite.page.route_base import Routes, problem_of, reader_of, seconds_left, wait
+from airflow_provider_deltalite.page.snippets import version_snippets
+from airflow_provider_deltalite.page.table_view import explained_features, explained_properties, timeline
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.page.reading import Result
+    from deltalite.inspection.commit_entries import CommitEntry
+    from deltalite.inspection.overview import TableOverview
+
+_TABLE_AGE_SECONDS = 2.0
+# The rest of a page belongs to the version of the page, unless it was open for long.
+_MEASURED_AGE_SECONDS = 60.0
+_COMMITS_PER_PAGE = 50
+_LARGEST_VERSION = 2**63 - 1
+
+
+class TableRoutes(Routes):
+    """The routes of one table."""
+
+    async def table(self, request: Request, key: str, before: int | None = None) -> HTMLResponse:
+        """Show a table: health, advice, versions, schema, properties and features."""
+        table = await self.open_table(request, key)
+        lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
+        await wait(request, lookup.reads)
+        result = lookup.result()
+        overview = result.value
+        if overview is None:
+            health, reason = health_of(result, seconds=self.seconds)
+            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
+        newest = overview.version if before is None else min(before - 1, overview.version)
+        growth = self.services.tables.growth(table, overview)
+        entries, note = await self._commits(request, table, overview.table_id, newest)
+        await wait(request, growth.reads)
+        return page(
+            "table.html",
+            await self.links_to_runs(request, [*entries, overview.last_commit]),
+            table=table,
+            overview=overview,
+            measured=self._measured(table, result),
+            plots=growth_plots(growth.result().value),
+            growth_note=problem_of(growth.result(), self.seconds),
+            timeline=timeline(entries),
+            timeline_note=note,
+            is_first_page=newest == overview.version,
+            older_before=entries[-1].version if entries and entries[-1].version > 0 else None,
+            properties=explained_properties(overview),
+            features=explained_features(overview),
+        )
+
+    async def measures(self, request: Request, key: str) -> HTMLResponse:
+        """Show the parts of a table's page that need its measures, when they are there; 202 otherwise."""
+        table = await self.open_table(request, key)
+        lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
+        await wait(request, lookup.reads)
+        result = lookup.result()
+        if result.value is None:
+            raise HTTPException(404)
+        await wait(request, self.services.tables.measures(table, result.value).reads)
+        measured = self._measured(table, result)
+        return page(
+            "measured.html",
+            self.links(request),
+            status=202 if measured.is_pending else 200,
+            table=table,
+            measured=measured,
+        )
+
+    def _measured(self, table: KnownTable, result: Result[TableOverview]) -> MeasuredView:
+        """Return the parts of a page that need measures by now. Starts the read of measures that are not there."""
+        overview = result.value
+        measures = None
+        if overview is not None and overview.measures is None:
+            measures = self.services.tables.measures(table, overview).result()
+        return measured_view(table, result, measures, seconds=self.seconds)
+
+    async def version(
+        self,
+        request: Request,
+        key: str,
+        version: int,
+        rows: str = "",
+        where: Annotated[list[str] | None, Query()] = None,
+    ) -> HTMLResponse:
+        """Show a version: its commit, what changed, texts to copy, and rows if the user asks for them and may see them.
+
+        `where` are conditions on the rows.
+        """
+        table = await self.open_table(request, key)
+        overview_lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
+        await wait(request, overview_lookup.reads)
+        result = overview_lookup.result()
+        if result.value is None:
+            health, reason = health_of(result, seconds=self.seconds)
+            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
+        if not 0 <= version <= result.value.version:
+            raise HTTPException(404)
+        preview = await self._preview(request, table, result.value.table_id, version, where or (), is_wanted=bool(rows))
+        lookup = self.services.tables.changes(table, result.value.table_id, version)
+        await wait(request, lookup.reads)
+        changes = lookup.result()
+        return page(
+            "version.html",
+            await self.links_to_runs(request, [changes.value.commit if changes.value else None]),
+            table=table,
+            version=version,
+            newest=result.value.version,
+            changes=changes.value,
+            problem=problem_of(changes, self.seconds),
+            preview=preview,
+            snippets=version_snippets(table, version, is_newest=version == result.value.version),
+        )
+
+    async def _preview(
+        self, request: Request, table: KnownTable, table_id: str, version: int, where: Sequence[str], *, is_wanted: bool
+    ) -> PreviewView:
+        """Return the rows of a version if the user asks for them, or the sentence why there are none."""
+        if not self.services.settings.shows_rows:
+            return PreviewView(refusal=SWITCHED_OFF)
+        if not await run_in_threadpool(reader_of(request).may_read_rows):
+            return PreviewView(refusal=NOT_ALLOWED)
+        if not is_wanted:
+            return PreviewView()
+        conditions = tuple(condition.strip() for condition in where if condition.strip())
+        if problem := problem_of_conditions(conditions):
+            return PreviewView(is_shown=True, problem=problem)
+        seconds = seconds_left(request)
+        lookup = self.services.tables.rows(table, table_id, version, conditions, max_seconds=seconds)
+        await wait(request, lookup.reads)
+        return preview_view(lookup.result(), conditions, seconds=seconds)
+
+    async def _commits(
+        self, request: Request, table: KnownTable, table_id: str, newest: int
+    ) -> tuple[tuple[CommitEntry, ...], str]:
+        """Return the commits of a page, and a note if they are not known."""
+        if newest < 0:
+            return (), ""
+        lookup = self.services.tables.commits(
+            table, table_id, up_to=min(newest, _LARGEST_VERSION), limit=_COMMITS_PER_PAGE
+        )
+        await wait(request, lookup.reads)
+        result = lookup.result()
+        return result.value or (), problem_of(result, self.seconds)
