@@ -28,10 +28,14 @@ def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
     return tuple(audit for audit in audits if audit.level is AuditLevel.QUARANTINE)
 
 
+def max_bad_share_of(request: CopyRequest) -> float:
+    """Return the largest share of bad records, and of unreadable files, of a run."""
+    return DEFAULT_MAX_REJECTED_SHARE if request.max_bad_share is None else request.max_bad_share
+
+
 def max_bad_count(request: CopyRequest, count: int) -> int:
     """Return how many of `count` records or files may be bad. The limit is a decimal number: 0.29 allows 29 of 100."""
-    share = DEFAULT_MAX_REJECTED_SHARE if request.max_bad_share is None else request.max_bad_share
-    return int(Decimal(str(share)) * count)
+    return int(Decimal(str(max_bad_share_of(request))) * count)
 
 
 def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:

@@ -41,11 +41,6 @@ def landing(tmp_path):
     return folder
 
 
-@pytest.fixture
-def table(tmp_path):
-    return tmp_path / "orders"
-
-
 @pytest.mark.smoke
 def test_each_file_is_loaded_once(spark, landing, table):
     first = copy_files(spark, table, landing, run="first", file_column="file")

@@ -15,16 +15,6 @@ from tests.support.tables import DeltaTable, sorted_rows
 pytestmark = [pytest.mark.spark]
 
 
-@pytest.fixture
-def table(tmp_path):
-    return tmp_path / "orders"
-
-
-@pytest.fixture
-def landing(tmp_path):
-    return tmp_path / "landing"
-
-
 def columns_of(table, *names):
     """Return these columns of the rows of a table, in a fixed order."""
     return sorted_rows(tuple(row[name] for name in names) for row in DeltaTable(str(table)).to_arrow().to_pylist())

@@ -38,20 +38,10 @@ CSV_OPTIONS = {"header": "true", "comment": "#"}
 
 
 @pytest.fixture
-def landing(tmp_path):
-    return tmp_path / "landing"
-
-
-@pytest.fixture
 def table(spark, tmp_path):
     """An empty table."""
     define_table(spark, TableRequest(table=str(tmp_path / "orders"), schema=SCHEMA))
     return tmp_path / "orders"
-
-
-@pytest.fixture
-def quarantine(tmp_path):
-    return tmp_path / "quarantine"
 
 
 def quarantined(quarantine, **filters):

@@ -23,21 +23,6 @@ pytestmark = [pytest.mark.spark]
 SCHEMA = "id BIGINT, name STRING"
 
 
-@pytest.fixture
-def landing(tmp_path):
-    return tmp_path / "landing"
-
-
-@pytest.fixture
-def table(tmp_path):
-    return tmp_path / "orders"
-
-
-@pytest.fixture
-def quarantine(tmp_path):
-    return tmp_path / "quarantine"
-
-
 def quarantined(quarantine):
     """Return the base name of the file, the line and the record of each quarantined row."""
     shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
@@ -128,7 +113,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
         copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine))
     options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz"}
     write_bytes(landing, "bad.csv.gz", CUT)
-    with pytest.raises(SourceError, match=r"1 of 1 checked files .*share is 0\.5.*bad\.csv\.gz: .*end of input stream"):
+    with pytest.raises(SourceError, match=r"1 of 1 checked files .*share=0\.5.*bad\.csv\.gz: .*end of input stream"):
         copy_files(spark, table, landing, **options)
     with pytest.raises(SourceError, match=r"/bad\.csv\.gz: Unexpected end of input stream"):
         copy_files(spark, table, landing, run="r", pattern="*.gz")
@@ -210,7 +195,7 @@ def test_a_fault_of_the_storage_is_no_bad_file(spark, landing, table, quarantine
         run_with(lambda file: (file.unlink(), file.mkdir()))
     (landing / "b.csv.gz").rmdir()
     write_bytes(landing, "b.csv.gz", CUT)
-    with pytest.raises((SourceChangedError, SourceError), match=r"changed|b\.csv\.gz"):
+    with pytest.raises(SourceChangedError, match=r"b\.csv\.gz.*changed|changed.*b\.csv\.gz"):
         run_with(lambda file: write_bytes(landing, file.name, CUT + b"x"))
     assert not quarantine.exists() and loaded_names(table) == []
     monkeypatch.undo()

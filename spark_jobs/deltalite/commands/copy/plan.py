@@ -211,6 +211,8 @@ class FileLoad:
         except NewPlanNeeded:
             self._check_unchanged(spark, error)
             raise
+        if may_be_unreadable(error):  # a file that changed during the search is not unreadable
+            self._check_unchanged(spark, error)
 
     def check_readable(self, spark: SparkSession) -> None:
         """Read all rows of all files. Make the command replan if some files are unreadable.

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.errors import SourceError
 from deltalite.requests import CopyRequest
-from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
-from deltalite.requests.quarantine import max_bad_count
+from deltalite.requests.quarantine import max_bad_count, max_bad_share_of
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 
 if TYPE_CHECKING:
@@ -38,11 +37,6 @@ class UnreadableFiles:
     def __init__(self, request: CopyRequest) -> None:
         self._request = request
         self._reasons: dict[tuple[object, ...], str] = {}
-
-    @property
-    def _max_share(self) -> float:
-        share = self._request.max_bad_share
-        return DEFAULT_MAX_REJECTED_SHARE if share is None else share
 
     def among(self, files: pa.Table) -> Mapping[str, str]:
         """Return the reasons of the unreadable files among these (`FILES`), by address.
@@ -73,7 +67,9 @@ class UnreadableFiles:
         """
         if not may_be_unreadable(error):
             return
-        bad = checker.find_unreadable(max_share=self._max_share, max_count=max_bad_count(self._request, files.num_rows))
+        bad = checker.find_unreadable(
+            max_share=max_bad_share_of(self._request), max_count=max_bad_count(self._request, files.num_rows)
+        )
         self._check_search(bad, files.num_rows, error)
         if not bad.reasons:
             return
@@ -90,7 +86,7 @@ class UnreadableFiles:
     def _too_many(self, counted: str, reasons: Mapping[str, str]) -> SourceError:
         return SourceError(
             f"Nothing was loaded into {self._request.table}: {counted} cannot be read, and "
-            f"max_bad_share is {self._max_share}. {shown(reasons)}",
+            f"max_bad_share={max_bad_share_of(self._request)} allows fewer. {shown(reasons)}",
             remedy="Check the format and the options of the source. To quarantine so many files, set max_bad_share=1.",
         )
 

@@ -1,0 +1,20 @@
+"""The paths of a copy's folder, table and quarantine, of which none exists yet."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def landing(tmp_path):
+    return tmp_path / "landing"
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def quarantine(tmp_path):
+    return tmp_path / "quarantine"
