@@ -1,8 +1,9 @@
 """Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
-The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs the code of the
-worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. The zip is in a
-folder of this user below the temporary folder. `cache_folder` says when the task uses a new folder instead.
+The library is the installed `deltalite` package without its command line, as a zip file for `--py-files`, so that the
+driver runs the code of the worker. The name of the zip contains a hash of the sources, so an existing zip is not packed
+again. The zip is in a folder of this user below the temporary folder. `cache_folder` says when the task uses a new
+folder instead.
 
 The zip also has the compiled modules. So a driver with the worker's version of Python compiles none, which would take a
 second for each job. A driver with another version uses the sources.

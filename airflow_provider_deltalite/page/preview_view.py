@@ -74,10 +74,10 @@ def preview_view(result: Result[RowPreview], conditions: Sequence[str], *, secon
         return PreviewView(
             is_shown=True, conditions=conditions, problem=f"{reason} Reload the page, or add a condition."
         )
-    return PreviewView(is_shown=True, conditions=conditions, note=_note(preview, seconds), rows=preview)
+    return PreviewView(is_shown=True, conditions=conditions, note=_note(preview), rows=preview)
 
 
-def _note(preview: RowPreview, seconds: float) -> str:
+def _note(preview: RowPreview) -> str:
     match preview.limit:
         case Limit.ROWS:
             return f"These are the first {MAX_ROWS} rows."
@@ -87,6 +87,6 @@ def _note(preview: RowPreview, seconds: float) -> str:
                 f"{format_bytes(MAX_READ_BYTES)} of columns were read."
             )
         case Limit.SECONDS:
-            return f"The version may have more rows: a preview ends after {seconds:.3g} s."
+            return "The version may have more rows: the time for the preview ended."
         case Limit.NONE:
             return ""

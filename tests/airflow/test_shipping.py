@@ -22,6 +22,8 @@ def package(tmp_path):
     (root / "__init__.py").write_text("VALUE = 1\n")
     (root / "py.typed").write_text("")
     (root / "jobs" / "write.py").write_text("print('ran')\n")
+    (root / "cli").mkdir()
+    (root / "cli" / "main.py").write_text("print('for users only')\n")
     (root / "notes.txt").write_text("not code")
     (root / "__pycache__").mkdir()
     (root / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
@@ -50,7 +52,7 @@ def test_equal_sources_give_equal_bytes_with_any_modification_time(package):
     assert zip_bytes_of(package) == first_bytes
 
 
-def test_the_zip_has_only_sources_and_the_typing_marker_in_sorted_order(package, tmp_path):
+def test_the_zip_has_only_sources_of_jobs_and_the_typing_marker_in_sorted_order(package, tmp_path):
     archive = tmp_path / "x.zip"
     archive.write_bytes(zip_bytes_of(package))
     assert zipfile.ZipFile(archive).namelist() == [

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from deltalite import DeltaTable
 
-_OFFSET_PREFIX = "deltalite-flow/"
+OFFSET_PREFIX = "deltalite-flow/"
+_ACTIONS_WITH_PATH = ("add", "cdc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def load_commits(table: Path) -> list[LoadCommit]:
     """
     loads: list[LoadCommit] = []
     for version, actions in commits_of(table):
-        offsets = [a["txn"] for a in actions if "txn" in a and a["txn"]["appId"].startswith(_OFFSET_PREFIX)]
+        offsets = [a["txn"] for a in actions if "txn" in a and a["txn"]["appId"].startswith(OFFSET_PREFIX)]
         assert len(offsets) == 1, f"version {version} of {table} has {len(offsets)} offsets"
         after, to = loads[-1].to if loads else None, offsets[0]["version"]
         assert after is None or after < to, f"version {version} of {table} sets the offset {to} after {after}"
@@ -63,7 +64,7 @@ def load_commits(table: Path) -> list[LoadCommit]:
 def run_counts(table: Path) -> Counter[str]:
     """Return the number of commits of each run."""
     transactions = (action["txn"] for _, actions in commits_of(table) for action in actions if "txn" in action)
-    return Counter(txn["appId"] for txn in transactions if not txn["appId"].startswith(_OFFSET_PREFIX))
+    return Counter(txn["appId"] for txn in transactions if not txn["appId"].startswith(OFFSET_PREFIX))
 
 
 def changes_after(source: Path, first_version: int) -> list[dict[str, Any]]:
@@ -113,12 +114,11 @@ def check_balances_once(table: Path, source: Path) -> list[LoadCommit]:
 def check_no_other_files(table: Path) -> None:
     """Check that each Parquet file in the folder of a table is in its log."""
     actions = [action for _, commit_actions in commits_of(table) for action in commit_actions]
-    logged_paths = {unquote(body["path"]) for action in actions for kind, body in action.items() if kind in _WITH_PATH}
+    logged_paths = {
+        unquote(body["path"]) for action in actions for kind, body in action.items() if kind in _ACTIONS_WITH_PATH
+    }
     files = (file.relative_to(table).as_posix() for file in table.rglob("*.parquet"))
     assert {path for path in files if not path.startswith("_delta_log/")} <= logged_paths
-
-
-_WITH_PATH = ("add", "cdc")
 
 
 def _counts(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from deltalite import DeltaTable
-from tests.support.flow_history import commits_of
+from tests.support.flow_history import OFFSET_PREFIX, commits_of
 from tests.support.tables import rows as rows_of
 
 Row = tuple[int, int, str]
 """A changed row of the source: `id`, `x`, and the type of its change."""
-_OFFSET_PREFIX = "deltalite-flow/"
 _SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
@@ -119,7 +118,7 @@ class TargetModel:
             (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
             offsets = {}
             for txn in (action["txn"] for action in actions if "txn" in action):
-                if txn["appId"].startswith(_OFFSET_PREFIX):
+                if txn["appId"].startswith(OFFSET_PREFIX):
                     _, flow, table_id = txn["appId"].split("/")
                     offsets[flow, table_id] = txn["version"]
                 else:

@@ -158,7 +158,7 @@ def read_measures(
     """
     snapshot = Snapshot.load(store, version)
     measures = _measures_of(snapshot, snapshot.files_with(), thresholds, now_ms, earlier)
-    pa.default_memory_pool().release_unused()
+    pa.default_memory_pool().release_unused()  # the columns of a million files, which the process would keep
     return measures
 
 
