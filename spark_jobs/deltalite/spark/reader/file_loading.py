@@ -31,7 +31,8 @@ from deltalite.spark.runtime.session import settings
 
 _FILE_PATH = "_metadata.file_path"
 _MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
-_STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""The options with which Spark leaves out no file and no part of a file."""
 _FAIL_FAST = {"mode": "FAILFAST"}
 _PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
@@ -237,7 +238,7 @@ class FileLoader:
     def configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
         """Return the reader. Without a group of files with partition folders, it has no partition columns."""
         source = self._files.source
-        reader = self._spark.read.format(source.format).options(**{**options, **source.options, **_STRICT})
+        reader = self._spark.read.format(source.format).options(**{**options, **source.options, **STRICT})
         if source.format in ("csv", "json"):
             reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
         if group is not None and group.names:

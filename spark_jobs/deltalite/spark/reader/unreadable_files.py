@@ -23,10 +23,9 @@ from deltalite.loaded_files.bad_file_search import BadFiles, GroupFailure, find_
 from deltalite.protocol.schema import StructType
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 from deltalite.spark.hadoop.opening import source_store
-from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.reader.bad_record_lines import address_of, path_key
 from deltalite.spark.reader.bad_records import RecordSeparation
-from deltalite.spark.reader.file_loading import SourceFiles
+from deltalite.spark.reader.file_loading import STRICT, SourceFiles, uris
 from deltalite.spark.reader.source_files import read_source_files
 from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 from deltalite.spark.runtime.errors import SPARK_ERRORS, damage_of_file, is_permanent_damage, path_of_unread_file
@@ -34,7 +33,6 @@ from deltalite.storage.local import storage_error
 
 _log = logging.getLogger(__name__)
 _FORMATS_WITH_COLUMNS = ("parquet", "orc", "avro")
-_STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _ANY_SCHEMA = "_deltalite STRING"  # reads the footer, or the header, and no column
 _CHUNK_BYTES = 8 * 1024 * 1024
 _READ_ERRORS = (DeltaLiteError, *SPARK_ERRORS)
@@ -122,8 +120,8 @@ class FileChecker:
         if self.files.source.format not in _FORMATS_WITH_COLUMNS:
             return self._failure_of([address])
         source = self.files.source
-        reader = self.spark.read.format(source.format).options(**{**source.options, **_STRICT})
-        path = glob_escaped(spark_uri(address))
+        reader = self.spark.read.format(source.format).options(**{**source.options, **STRICT})
+        (path,) = uris([address])
         try:
             _read_all(reader.load(path))
         except SPARK_ERRORS as error:
