@@ -47,15 +47,10 @@ from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path, is_schema_conflict
 from deltalite.spark.runtime.session import settings
 
-_FILE_PATH = "_metadata.file_path"
 _HEADER_THREADS = 16
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
-_MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
-_STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _MERGED = {"mergeSchema": "true"}
 _MAX_MERGES = 64  # Spark reads the metadata of some files for each of them
-_FAIL_FAST = {"mode": "FAILFAST"}
-_PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 
 def read_source_files(
