@@ -50,6 +50,7 @@ class SourceModel:
         self.versions: dict[str, list[SourceVersion]] = {}
         self.table_id = ""
         self.first_commit = 0
+        self.is_vacuumed = False
 
     @property
     def newest(self) -> int:
@@ -132,7 +133,10 @@ class TargetModel:
                 (((flow, table_id), to),) = offsets.items()
                 assert table_id == self.source.table_id
                 is_snapshot = not self.offsets(flow) or self.source.is_gap(self.offsets(flow))
-                after = None if is_snapshot else self.offsets(flow)[table_id]
+                loaded = json.loads(str(info["operationParameters"]["flows"]))["source"]
+                # A vacuum deletes files of the versions that are not loaded, or does not. The commit says which.
+                is_reload = self.source.is_vacuumed and loaded["afterVersion"] is None
+                after = None if is_snapshot or is_reload else self.offsets(flow)[table_id]
                 assert after is None or after < to, f"version {version} loads {after} to {to}"
                 state.rows.setdefault(flow, Counter()).update(self.loaded_rows(flow, after, to))
                 state.offsets.setdefault(flow, {})[table_id] = to

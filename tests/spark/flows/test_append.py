@@ -9,13 +9,14 @@ import pytest
 
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
+from deltalite.commands.vacuum import vacuum
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     InvalidRequestError,
     SourceGapError,
     SourceRowsChangedError,
 )
-from deltalite.requests import RestoreRequest, RunIdentity, Source, TableRequest
+from deltalite.requests import RestoreRequest, RunIdentity, Source, TableRequest, VacuumRequest
 from deltalite.results import FlowRange
 from tests.support.flows import append_new, offsets, source_of, transactions_in
 from tests.support.properties import FEED, VECTORS
@@ -243,6 +244,37 @@ def test_a_cleaned_log_is_a_gap(spark, tmp_path, target):
     assert (version_range(reloaded), ids(target)) == ((None, 3), [1, 1, 2, 3, 4])
     add_ids(spark, source, 5)
     assert version_range(append_new(spark, target, source)) == (3, 4)
+
+
+def lose_files_of_version_1(spark, path, read):
+    """Make a version 1 that adds the id 3, or changes 2 to 3, and delete its files."""
+    if read == "changes":
+        update_rows(spark, path, {"id": "3"}, "id = 2")
+        for file in (path / "_change_data").rglob("*.parquet"):  # a vacuum keeps young change data files
+            file.unlink()
+    else:
+        add_ids(spark, path, 3)
+        optimize_table(spark, path)
+        vacuum(spark, VacuumRequest(table=str(path), retention_hours=0, confirm_short_retention=path.name))
+
+
+@pytest.mark.parametrize("read", ["appends", "changes"])
+def test_files_that_a_vacuum_has_deleted_are_a_gap(spark, tmp_path, target, read):
+    source = tmp_path / "source"
+    one_file = values("id", "1", "2").replace("SELECT", "SELECT /*+ COALESCE(1) */")
+    write_rows(spark, source, one_file, properties=FEED)
+    append_new(spark, target, source, query="SELECT id FROM source", options={"read": read})
+    lose_files_of_version_1(spark, source, read)
+    add_ids(spark, source, 4)
+    problem = r"up to version 0.*file of version 1 no longer exists.*earliest available version is 2"
+    options = {"query": "SELECT id FROM source", "run": "run"}
+    with pytest.raises(SourceGapError, match=problem) as error_info:
+        append_new(spark, target, source, options={"read": read}, **options)
+    assert "on_gap='reload'" in error_info.value.remedy and ids(target) == [1, 2]
+    reloaded = append_new(spark, target, source, options={"read": read, "on_gap": "reload"}, **options)
+    assert version_range(reloaded)[0] is None
+    assert sorted(ids(target)) == sorted([1, 2, *([1, 2, 3, 4] if read == "appends" else [1, 3, 4])])
+    assert append_new(spark, target, source, query=options["query"], options={"read": read}).skip_reason
 
 
 def recreate(spark, path, *ids):

@@ -7,6 +7,7 @@ model (`tests.support.flow_model`), which reads the commits from the outside.
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -15,7 +16,7 @@ from deltalite import DeltaTable
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
 from deltalite.commands.vacuum import vacuum
-from deltalite.errors import SourceGapError, SourceNotFoundError, SourceRowsChangedError
+from deltalite.errors import SourceGapError, SourceRowsChangedError
 from deltalite.requests import RestoreRequest, TableRequest, VacuumRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
@@ -41,7 +42,7 @@ class History:
         self.source = SourceModel(self.source_path)
         self.target = TargetModel(self.target_path, self.source, frozenset({"b"}))
         self.next_id = self.next_run = self.next_column = 0
-        self.is_vacuumed, self.runs = False, []
+        self.runs = []
         self.append()
 
     # Steps that change the source.
@@ -79,7 +80,7 @@ class History:
 
     def restore_source(self):
         version = self.random.randint(self.source.first_commit, self.source.newest)
-        if not self.is_vacuumed:
+        if not self.source.is_vacuumed:
             restore(self.spark, RestoreRequest(table=str(self.source_path), version=version))
             self.source.record(is_append=False)
 
@@ -95,12 +96,12 @@ class History:
         """Delete the files that only older versions need, among them change data files."""
         request = VacuumRequest(table=str(self.source_path), retention_hours=0, confirm_short_retention="source")
         vacuum(self.spark, request)
-        self.is_vacuumed = True
+        self.source.is_vacuumed = True
         self.source.record(is_append=True)
 
     def recreate(self):
         self.source_path.rename(self.folder / f"source before {self.next_id}")
-        self.source.first_commit, self.is_vacuumed = 0, False
+        self.source.first_commit, self.source.is_vacuumed = 0, False
         self.append()
 
     # Steps that load.
@@ -120,7 +121,7 @@ class History:
         is_gap, had_run = self.source.is_gap(offsets), bool(self.target.runs[run]) and not options
         try:
             result = self.run_load(flow, run, source_options, options)
-        except (SourceGapError, SourceRowsChangedError, SourceNotFoundError) as error:
+        except (SourceGapError, SourceRowsChangedError) as error:
             assert not self.target.read_commits() and not had_run
             if predicts:
                 self.check_refusal(error, offsets, is_gap=is_gap, source_options=source_options)
@@ -154,7 +155,9 @@ class History:
             later_versions = self.source.versions[self.source.table_id][offsets[self.source.table_id] + 1 :]
             assert source_options["on_change"] == "fail" and not all(v.is_append for v in later_versions)
         else:
-            assert self.is_vacuumed
+            assert isinstance(error, SourceGapError) and source_options["on_gap"] == "fail"
+            (lost_name,) = re.findall(r"no longer exists, perhaps after a vacuum \((.+?)\)", error.problem)
+            assert self.source.is_vacuumed and not (self.source_path / lost_name).exists()
 
     def check_range(self, _flow, after, to, limit, on_change):
         """Check that a load ends at its limit, or before a version that drops a column."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from deltalite.change_feed import ChangePlan, plan_changes
 from deltalite.change_feed.appends import plan_appends, sizes_of_changes
 from deltalite.commands.common.committing import now_ms
+from deltalite.commands.flows.lost_files import LostFiles
 from deltalite.commands.flows.ranges import (
+    Loss,
     SourceState,
     check_keeps_offsets,
     choose_range,
@@ -60,10 +62,12 @@ class Loads:
 
     - `ranges`: the versions of each load.
     - `source_loads`: the plan of each load, for the reader.
+    - `lost_files`: the lost files that the command knows. A read of these loads may add some.
     """
 
     ranges: Mapping[str, FlowRange] = field(default_factory=dict)
     source_loads: Mapping[str, SourceLoad] = field(default_factory=dict)
+    lost_files: LostFiles = field(default_factory=LostFiles, compare=False)
 
     @property
     def loaded(self) -> Mapping[str, FlowRange]:
@@ -108,11 +112,15 @@ class Loads:
             return None
         return result_without_news(request, base, self.ranges)
 
-    def rows(
-        self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest
-    ) -> AbstractContextManager[QueryRows]:
-        """Return the rows of the request's query over the sources."""
-        return query_rows(
+    @contextmanager
+    def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:
+        """Yield the rows of the request's query over the sources.
+
+        Raises:
+            DeltaLiteError: as `query_rows`.
+            NewPlanNeeded: as `replan_after_loss`.
+        """
+        query = query_rows(
             spark,
             sources,
             request.query,
@@ -120,6 +128,16 @@ class Loads:
             deduplicate=request.deduplicate,
             loads=self.source_loads,
         )
+        with self.replan_after_loss(), query as rows:
+            yield rows
+
+    def replan_after_loss(self) -> AbstractContextManager[None]:
+        """Make the command replan if a read of the loads in the context fails because files of a source are lost.
+
+        Raises:
+            NewPlanNeeded: files are lost. The next plan finds a gap.
+        """
+        return self.lost_files.replan_after_loss(self.source_loads)
 
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the offsets of the flows."""
@@ -127,8 +145,10 @@ class Loads:
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, *prefixes))
 
 
-def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | None) -> Loads:
+def plan_loads(spark: SparkSession, request: CommitRequest, lost_files: LostFiles, base: Snapshot | None) -> Loads:
     """Choose and plan the versions that the attempt on `base` loads. Reads the logs of the sources, and no data file.
+
+    `lost_files` has the files that earlier attempts of the command did not find.
 
     Raises:
         SourceGapError: a source lost versions that are not loaded.
@@ -161,21 +181,27 @@ def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | Non
             )
         transactions = {} if base is None else base.transactions
         store = source_store(spark, address)
-        ranges[name], source_loads[name] = plan_load(store, source, flows[name], transactions)
-    return Loads(ranges=ranges, source_loads=source_loads)
+        ranges[name], source_loads[name] = plan_load(store, source, flows[name], transactions, lost_files.loss_of(name))
+    return Loads(ranges=ranges, source_loads=source_loads, lost_files=lost_files)
 
 
 def plan_load(
-    store: LogStore, source: Source, flow: str, transactions: Mapping[str, SetTransaction]
+    store: LogStore, source: Source, flow: str, transactions: Mapping[str, SetTransaction], loss: Loss | None = None
 ) -> tuple[FlowRange, SourceLoad]:
-    """Choose and plan the versions to load from one source. `transactions` are those of the target.
+    """Choose and plan the versions to load from one source.
+
+    `transactions` are those of the target. `loss` are the files of the source that are known to be lost.
 
     Raises: as `plan_loads`.
     """
     snapshot = Snapshot.load(store)
     commits = list_log(store, 0).commits
     state = SourceState(
-        address=store.root, table_id=snapshot.metadata.id, newest_version=snapshot.version, commits=commits
+        address=store.root,
+        table_id=snapshot.metadata.id,
+        newest_version=snapshot.version,
+        commits=commits,
+        loss=loss,
     )
     chosen = choose_range(flow, source, state, transactions)
     if chosen.after_version is None or chosen.is_empty:  # the whole snapshot, or no row with its schema

@@ -18,20 +18,47 @@ from deltalite.txn.transaction_retention import check_keeps_transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Files of a source that no longer exist.
+
+    - `file_name`: one of them, of `first_version`.
+    - `first_version`, `last_version`: the first and the last version that need a lost file.
+    """
+
+    file_name: str
+    first_version: int
+    last_version: int
+
+    @property
+    def reason(self) -> str:
+        """A clause that says what is lost."""
+        return f"a file of version {self.first_version} no longer exists, perhaps after a vacuum ({self.file_name})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """The source table now: its id, its newest version, and the versions whose commits its log holds."""
+    """The source table now: its id, its newest version, and the versions that can be loaded.
+
+    - `commits`: the versions whose commits the log holds.
+    - `loss`: the files that are known to be lost, None without any.
+    """
 
     address: str
     table_id: str
     newest_version: int
     commits: Container[int]
+    loss: Loss | None = None
 
     def earliest_available(self) -> int:
-        """Return the first version from which on the log holds all commits; one above the newest version if none."""
+        """Return the first version from which on no commit or file is lost; one above the newest version if none."""
         version = self.newest_version + 1
-        while version > 0 and version - 1 in self.commits:
+        while version > self._earliest_complete and version - 1 in self.commits:
             version -= 1
         return version
+
+    @property
+    def _earliest_complete(self) -> int:
+        return 0 if self.loss is None else self.loss.last_version + 1
 
 
 def choose_range(
@@ -44,7 +71,7 @@ def choose_range(
     2. The flow has loaded another table at this address: a gap.
     3. The newest version is below the offset: a gap.
     4. The newest version is the offset: an empty range.
-    5. The log no longer holds the commit after the offset: a gap.
+    5. The log no longer holds the commit after the offset, or files of later versions are lost: a gap.
     6. Otherwise: the versions after the offset.
 
     Raises:
@@ -81,6 +108,8 @@ def _gap(offset: int | None, state: SourceState) -> str | None:
         return "the source was recreated, or another source has the same flow name"
     if state.newest_version < offset:
         return f"the newest version of the source is {state.newest_version}"
+    if state.loss is not None and offset < state.loss.last_version:
+        return state.loss.reason
     if state.newest_version > offset and offset + 1 < state.earliest_available():
         return f"the source's log no longer holds version {offset + 1}"
     return None

@@ -151,9 +151,10 @@ class MergeSource:
             if self._quarantine is not None:
                 self._quarantine.begin()
             sources = pinned_sources(request.sources, request.table, base.version)
-            with query_rows(
+            rows_of_query = query_rows(
                 self._spark, sources, request.query, request.query_params, loads=loads.source_loads
-            ) as query:
+            )
+            with loads.replan_after_loss(), rows_of_query as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
                 rows = prepare_rows(self._spark, request, query.frame, self._delete_when)
                 computed = ComputedSource(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_if_append_only
@@ -21,6 +22,7 @@ from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.flows.loads import Loads, plan_loads
+from deltalite.commands.flows.lost_files import LostFiles
 from deltalite.commands.quarantine import Quarantine
 from deltalite.commands.row_changes.files import write_change
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
@@ -77,8 +79,9 @@ def change_rows(
         approval=request.approval,
         request_parts=request_parts(request.table, request.identity, request.audits),
     )
+    load = partial(plan_loads, spark, request, LostFiles())
     result = replan_on_conflict(
-        lambda: _attempt(spark, request, store, plan, auditor, describe, quarantine),
+        lambda: _attempt(spark, request, store, load, plan, auditor, describe, quarantine),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -92,6 +95,7 @@ def _attempt(
     spark: SparkSession,
     request: RowsRequest,
     store: LogStore,
+    load: Callable[[Snapshot], Loads],
     plan: Planner,
     auditor: Auditor,
     describe: Describer,
@@ -103,7 +107,7 @@ def _attempt(
     if earlier_result is not None:
         return earlier_result
     check_writable(base.protocol, base.metadata)
-    loads = plan_loads(spark, request, base)
+    loads = load(base)
     result = loads.result_without_news(request, base)
     if result is not None:
         return result

@@ -25,6 +25,7 @@ from deltalite.commands.common.kept_rows import KeptRows
 from deltalite.commands.common.load_plan import LoadPlan, Planner
 from deltalite.commands.common.replanning import replan_on_conflict
 from deltalite.commands.flows.loads import plan_loads
+from deltalite.commands.flows.lost_files import LostFiles
 from deltalite.commands.quarantine import Quarantine, open_quarantine
 from deltalite.commands.write.attempt import Describer, RowConverter, SharedParts, WriteAttempt, rebase_of
 from deltalite.commands.write.report import write_operation
@@ -89,7 +90,7 @@ def write(
             convert=convert,
             quarantine=quarantine,
         )
-        plan = plan or partial(plan_loads, spark, request)
+        plan = plan or partial(plan_loads, spark, request, LostFiles())
         result = replan_on_conflict(
             lambda: _attempt(shared, plan),
             rebase=rebase_of(request),

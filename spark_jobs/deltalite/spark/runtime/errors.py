@@ -70,8 +70,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     if message := missing_file(text):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {message}",
-            remedy="Run the task again if the file was replaced during the read. If a vacuum deleted a file that an "
-            "incremental source needs, reset the flow with reset_flows of DeltaTableOperator.",
+            remedy="Run the task again if the file was replaced during the read.",
         )
     if problem := permanent_read_failure(text):
         return SourceError(

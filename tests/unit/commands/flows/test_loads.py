@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.commands.flows import loads as loads_module
 from deltalite.commands.flows.loads import Loads, plan_load
-from deltalite.commands.flows.ranges import choose_range
+from deltalite.commands.flows.ranges import Loss, choose_range
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
 from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, SourceGapError, SourceRowsChangedError
@@ -35,11 +35,11 @@ WITH_FEED = Protocol(min_reader_version=1, min_writer_version=4)
 FLOW = FlowId(name="f", source_table_id="t")
 
 
-def planned(store, offset=None, **options):
+def planned(store, offset=None, *, loss=None, **options):
     """The bounds of the load, and the paths of its files; None instead of paths for a snapshot."""
     source = Source(format="delta", path="/s", incremental="f", **options)
     transactions = {} if offset is None else {FLOW.app_id: txn(FLOW.app_id, offset)}
-    loaded, rows = plan_load(store, source, "f", transactions)
+    loaded, rows = plan_load(store, source, "f", transactions, loss)
     paths = None if rows.plan is None else [file.path for file in rows.plan.files]
     assert rows.is_empty is loaded.is_empty and rows.has_change_columns is (options.get("read") == "changes")
     assert rows.snapshot.version == loaded.to_version
@@ -202,6 +202,19 @@ def test_a_commit_that_cleanup_deletes_during_the_plan_is_a_gap(source, options,
     monkeypatch.setattr(loads_module, "choose_range", choose_and_clean)
     with pytest.raises(SourceGapError, match="has lost versions"):
         planned(source, 1, **options)
+
+
+def test_lost_files_of_versions_that_are_not_loaded_are_a_gap(source):
+    loss = Loss(file_name="f1", first_version=1, last_version=2)
+    problem = r"up to version 0.*a file of version 1 no longer exists, perhaps after a vacuum \(f1\)"
+    with pytest.raises(SourceGapError, match=f"{problem}.*earliest available version is 3"):
+        planned(source, 0, loss=loss)
+    with pytest.raises(SourceGapError, match="no longer exists"):
+        planned(source, 1, loss=loss)
+    assert planned(source, 1, loss=loss, on_gap="reload") == (None, 3, None)
+    assert planned(source, 2, loss=loss) == (2, 3, ["f3"])
+    with pytest.raises(SourceGapError, match=r"cannot begin with version 2 .*no longer exists"):
+        planned(source, starting_version=2, loss=loss, on_gap="reload")
 
 
 def test_only_loads_with_new_versions_move_their_offsets(source):
