@@ -13,18 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
 from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
 from deltalite.inspection.due_steps import decide
 from deltalite.inspection.file_layout import FileLayout, layout_of
+from deltalite.inspection.file_totals import FileTotals, read_totals
 from deltalite.inspection.health import TableHealth, read_health
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import StepOutcome
-from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.log.following import is_newest, position_at
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.protocol.features import supported_features
@@ -36,7 +34,6 @@ MAX_COLUMNS = 2_000
 MAX_FILES_AT_ONCE = 50_000
 """An overview of a table with more files has no measures."""
 _MAX_PROPERTIES = 500
-_TOTALS_COLUMNS = ["size", "stats", "deletionVector"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +105,9 @@ def read_overview(
     if earlier is not None and is_newest(store, earlier.position):
         return earlier
     snapshot = Snapshot.load(store)
-    files = _files_for_overview(snapshot)
-    records = num_records(files["stats"])
+    files, totals = _files_and_totals(snapshot)
     measures = None
-    if files.num_rows <= MAX_FILES_AT_ONCE:
+    if files is not None:
         is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id
         earlier_measures = earlier.measures if earlier is not None and is_same_table else None
         measures = _measures_of(snapshot, files, thresholds, now_ms, earlier_measures)
@@ -131,10 +127,10 @@ def read_overview(
         features=tuple(map(shown_text, sorted(supported_features(protocol)))),
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
-        files=files.num_rows,
-        size_bytes=bytes_of(files),
-        rows=None if records.null_count else pc.sum(records).as_py() or 0,
-        deleted_rows=deleted_rows_of(files),
+        files=totals.files,
+        size_bytes=totals.size_bytes,
+        rows=totals.rows,
+        deleted_rows=totals.deleted_rows,
         measures=measures,
         last_commit=entry_of_version(store, snapshot),
         position=position_at(store, snapshot.version),
@@ -162,17 +158,18 @@ def read_measures(
     return measures
 
 
-def _files_for_overview(snapshot: Snapshot) -> pa.Table:
-    """Return the files with all columns, or with `_TOTALS_COLUMNS` if there are very many.
+def _files_and_totals(snapshot: Snapshot) -> tuple[pa.Table | None, FileTotals]:
+    """Return the files with all columns, or None if there are very many, and their totals.
 
     The checkpoint of a small table is read once only, if `_last_checkpoint` says that it is small.
     """
-    if snapshot.segment.checkpoint is not None:
-        hint = read_last_checkpoint(snapshot.store)
-        if hint is not None and 0 <= hint.size <= MAX_FILES_AT_ONCE:
-            return snapshot.files_with()
-    files = snapshot.files_with(_TOTALS_COLUMNS)
-    return files if files.num_rows > MAX_FILES_AT_ONCE else snapshot.files_with()
+    hint = None if snapshot.segment.checkpoint is None else read_last_checkpoint(snapshot.store)
+    if hint is None or not 0 <= hint.size <= MAX_FILES_AT_ONCE:
+        totals = read_totals(snapshot)
+        if totals.files > MAX_FILES_AT_ONCE:
+            return None, totals
+    files = snapshot.files_with()
+    return (files if files.num_rows <= MAX_FILES_AT_ONCE else None), FileTotals.of([files])
 
 
 def _measures_of(
