@@ -140,6 +140,18 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "False",
                     },
+                    "ui_maintenance_dag": {
+                        "description": (
+                            "The DAG that maintains one table. Pages of tables then have a button that starts it, for "
+                            "users who may create its runs. The conf of the run has `table` (the address) and, if the "
+                            "page reads the table with a connection, `storage_conn_id`. Set the value for the API "
+                            "server, and restart it."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "table_maintenance",
+                        "default": None,
+                    },
                     "class_archive": {
                         "description": (
                             "Whether drivers on this worker start with an archive of Spark's classes. use: tasks use "

@@ -5,7 +5,7 @@ Airflow does not authenticate the apps of plugins, so every route depends on Air
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
@@ -26,6 +26,11 @@ class AirflowReader:
         self._auth_manager: BaseAuthManager[Any] = get_auth_manager()
         self._dag_ids: frozenset[str] | None = None
         self._reads_assets: bool | None = None
+
+    @property
+    def user_id(self) -> str:
+        """The id of the user in the auth manager."""
+        return str(self._user.get_id())
 
     def may_read_assets(self) -> bool:
         """Whether the user may read assets in general."""
@@ -69,8 +74,15 @@ class AirflowReader:
         """Whether the user may read the XComs of a DAG."""
         return self._may_read(dag_id, DagAccessEntity.XCOM)
 
+    def may_start_runs(self, dag_id: str) -> bool:
+        """Whether the user may start runs of a DAG."""
+        return self._may(dag_id, DagAccessEntity.RUN, method="POST")
+
     def _may_read(self, dag_id: str, entity: DagAccessEntity | None) -> bool:
+        return self._may(dag_id, entity, method="GET")
+
+    def _may(self, dag_id: str, entity: DagAccessEntity | None, *, method: Literal["GET", "POST"]) -> bool:
         details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
         return bool(
-            self._auth_manager.is_authorized_dag(method="GET", access_entity=entity, details=details, user=self._user)
+            self._auth_manager.is_authorized_dag(method=method, access_entity=entity, details=details, user=self._user)
         )

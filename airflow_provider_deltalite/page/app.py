@@ -1,6 +1,7 @@
 """The app of the page: its routes, logins, errors and headers.
 
-Each route loads values, builds a view and renders a template; all of them only read.
+Each route loads values, builds a view and renders a template. All of them only read, except the POST of
+`maintenance_routes.py`.
 
 Every route needs a logged-in user. A request names a table by a key that is looked up in the list of known tables, so
 a request cannot make the server open an address. A key that is unknown and a table that the user may not see give the
@@ -22,6 +23,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from airflow_provider_deltalite.page.links import Links
 from airflow_provider_deltalite.page.list_routes import ListRoutes
+from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
 from airflow_provider_deltalite.page.rendering import FOLDER, SECURITY_HEADERS, page
 from airflow_provider_deltalite.page.route_base import start_deadline
 from airflow_provider_deltalite.page.run_routes import RunRoutes
@@ -51,12 +53,18 @@ def build_app(services: Services) -> FastAPI:
         title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(authenticate)]
     )
     known = TableList(services)
-    lists, tables, runs = ListRoutes(services, known), TableRoutes(services, known), RunRoutes(services, known)
+    lists, runs, maintenance = (
+        ListRoutes(services, known),
+        RunRoutes(services, known),
+        MaintenanceRoutes(services, known),
+    )
+    tables = TableRoutes(services, known, maintenance)
     options: dict[str, Any] = {"methods": ["GET"], "response_class": HTMLResponse, "response_model": None}
     app.add_api_route("/", lists.home, **options)
     app.add_api_route("/lake", lists.lake, **options)
     app.add_api_route("/tables/{key}", tables.table, **options)
     app.add_api_route("/tables/{key}/measures", tables.measures, **options)
+    app.add_api_route("/tables/{key}/maintenance", maintenance.start, **{**options, "methods": ["POST"]})
     app.add_api_route("/tables/{key}/versions/{version}", tables.version, **options)
     app.add_api_route("/dag/{dag_id}", lists.dag, **options)
     app.add_api_route("/dag-run/{dag_id}/{run_id:path}", runs.dag_run, **options)
@@ -91,4 +99,4 @@ def build_app(services: Services) -> FastAPI:
 
 def _message(links: Links, status: int) -> HTMLResponse:
     title, text = _MESSAGES.get(status, _MESSAGES[422 if status < 500 else 500])  # noqa: PLR2004
-    return page("message.html", links, status=status, title=title, text=text, may_log_in=status == 401)  # noqa: PLR2004
+    return page("message.html", links, status=status, title=title, text=text, may_log_in=status == 401, table=None)  # noqa: PLR2004

@@ -21,6 +21,7 @@ from airflow.models.asset import (
     TaskInletAssetReference,
     TaskOutletAssetReference,
 )
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.taskinstancehistory import TaskInstanceHistory
@@ -56,6 +57,14 @@ class TaskResult:
     task_id: str
     map_index: int
     value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagState:
+    """Whether a DAG can start runs."""
+
+    is_paused: bool
+    has_import_errors: bool
 
 
 class AirflowDatabase:
@@ -103,6 +112,17 @@ class AirflowDatabase:
                 rows = session.execute(_existing_runs(pairs[start : start + _RUNS_PER_QUERY]))
                 existing_runs |= {(dag_id, run_id) for dag_id, run_id in rows}
         return frozenset(existing_runs & set(pairs))
+
+    def dag_state(self, dag_id: str) -> DagState | None:
+        """Return whether a DAG can start runs; None if this Airflow has no such DAG."""
+        query = select(DagModel.is_paused, DagModel.has_import_errors).where(
+            DagModel.dag_id == dag_id, ~DagModel.is_stale
+        )
+        with create_session() as session:
+            row = session.execute(query).first()
+        if row is None:
+            return None
+        return DagState(is_paused=bool(row.is_paused), has_import_errors=bool(row.has_import_errors))
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
         """Return the attempts of a task instance, oldest first; empty if there is no such task instance."""

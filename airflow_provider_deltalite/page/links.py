@@ -39,6 +39,14 @@ class Links:
         """Return the address of a table's page; with `before`, the commits before this version."""
         return f"{self.app}/tables/{quote(key, safe='')}" + ("" if before is None else f"?before={before}")
 
+    def maintenance(self, key: str) -> str:
+        """Return the address that starts the maintenance of a table."""
+        return f"{self.table(key)}/maintenance"
+
+    def started_run(self, key: str, run_id: str) -> str:
+        """Return the address of a table's page that names the run of the maintenance DAG."""
+        return f"{self.table(key)}?{urlencode({'started': run_id})}#advice"
+
     def measures(self, key: str) -> str:
         """Return the address of the parts of a table's page that need its measures."""
         return f"{self.table(key)}/measures"

@@ -19,6 +19,8 @@ from airflow.providers.common.compat.sdk import conf
 URL_PREFIX = "/deltalite"
 TASK_ROUTE = "delta-task"
 """The last part of the address of a task's tab in Airflow's UI."""
+AIRFLOW_APP = "airflow_provider_deltalite.airflow_app"
+"""The key of the scope of a request under which the page has the app of Airflow's API server."""
 _SECTION = "deltalite"
 _log = logging.getLogger(__name__)
 
@@ -114,7 +116,8 @@ class LazyApp:
                 if self._app is None:
                     self._app = await asyncio.to_thread(_build)
                 app = self._app
-        await app(scope, receive, send)
+        # FastAPI replaces the app in the scope by the app of the page.
+        await app({**scope, AIRFLOW_APP: scope.get("app")}, receive, send)
 
 
 def _build() -> Asgi:

@@ -6,22 +6,26 @@ Tests replace them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow.providers.common.compat.sdk import conf
+
 from airflow_provider_deltalite.page.cache import BoundedCache
+from airflow_provider_deltalite.page.form_tokens import FormTokens
 from airflow_provider_deltalite.page.known_tables import AssetFacts, Reader, conn_id_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import root_path
 from airflow_provider_deltalite.page.roots import Roots
+from airflow_provider_deltalite.page.run_start import RunStart, start_run
 from airflow_provider_deltalite.page.settings import PageSettings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow_provider_deltalite.page.database import Attempt, TaskResult
+    from airflow_provider_deltalite.page.database import Attempt, DagState, TaskResult
     from deltalite.storage.log_store import LogStore
 
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -29,6 +33,15 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 class PageReader(Reader, Protocol):
     """The rights of a user, also on the parts of a DAG."""
+
+    @property
+    def user_id(self) -> str:
+        """The id of the user in the auth manager."""
+        ...
+
+    def may_start_runs(self, dag_id: str) -> bool:
+        """Whether the user may start runs of a DAG."""
+        ...
 
     def may_read_rows(self) -> bool:
         """Whether the user may see rows of the tables that the user sees."""
@@ -62,6 +75,10 @@ class Database(Protocol):
         """Return those pairs of DAG id and run id that exist."""
         ...
 
+    def dag_state(self, dag_id: str) -> DagState | None:
+        """Return whether a DAG can start runs; None if there is no such DAG."""
+        ...
+
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
         """Return the attempts of a task instance, oldest first."""
         ...
@@ -80,6 +97,8 @@ class Services:
     - `user_of`: a FastAPI dependency that returns the logged-in user, or raises an `HTTPException`.
     - `reader_of`: returns the rights of a user.
     - `airflow_path`: the path of Airflow's UI, without a slash at the end.
+    - `form_tokens`: the tokens of forms that change something.
+    - `start_run`: starts a DAG run as the user of a request; see `run_start.start_run`.
     - `known_seconds`: how long a process keeps the list of known tables.
     """
 
@@ -90,6 +109,8 @@ class Services:
     tables: TableReader
     roots: Roots
     airflow_path: str
+    form_tokens: FormTokens = field(default_factory=lambda: FormTokens(""))
+    start_run: Callable[[Any, str, str, Mapping[str, Any]], Awaitable[RunStart]] = start_run
     known_seconds: float = 5.0
 
 
@@ -114,6 +135,7 @@ def airflow_services() -> Services:
         tables=TableReader(open_table, pool, cache, now_ms=lambda: time.time_ns() // 1_000_000),
         roots=Roots(open_root, pool, cache),
         airflow_path=root_path(),
+        form_tokens=FormTokens(conf.get("api", "secret_key", fallback="") or ""),
     )
 
 

@@ -25,6 +25,7 @@ class PageSettings:
     - `storage_conn_ids`: connections by the beginnings of addresses.
     - `timeout_seconds`: how long a page waits for storage.
     - `shows_rows`: whether the page of a version can show rows.
+    - `maintenance_dag`: the DAG that maintains one table; empty without one.
     - `problems`: sentences about invalid settings.
     """
 
@@ -32,6 +33,7 @@ class PageSettings:
     storage_conn_ids: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = _DEFAULT_SECONDS
     shows_rows: bool = False
+    maintenance_dag: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -44,6 +46,7 @@ def read_settings() -> PageSettings:
         storage_conn_ids=_conn_ids(problems),
         timeout_seconds=_seconds(problems),
         shows_rows=_shows_rows(problems),
+        maintenance_dag=(conf.get(_SECTION, "ui_maintenance_dag", fallback="") or "").strip(),
         problems=tuple(problems),
     )
 

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from airflow_provider_deltalite.page.growth_view import growth_plots
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.lake_view import health_of
+from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
 from airflow_provider_deltalite.page.measured_view import MeasuredView, measured_view
 from airflow_provider_deltalite.page.preview_view import (
     NOT_ALLOWED,
@@ -27,6 +28,8 @@ from airflow_provider_deltalite.page.table_view import explained_features, expla
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.reading import Result
+    from airflow_provider_deltalite.page.services import Services
+    from airflow_provider_deltalite.page.table_list import TableList
     from deltalite.inspection.commit_entries import CommitEntry
     from deltalite.inspection.overview import TableOverview
 
@@ -40,8 +43,17 @@ _LARGEST_VERSION = 2**63 - 1
 class TableRoutes(Routes):
     """The routes of one table."""
 
-    async def table(self, request: Request, key: str, before: int | None = None) -> HTMLResponse:
-        """Show a table: health, advice, versions, schema, properties and features."""
+    def __init__(self, services: Services, known: TableList, maintenance: MaintenanceRoutes) -> None:
+        super().__init__(services, known)
+        self._maintenance = maintenance
+
+    async def table(
+        self, request: Request, key: str, before: int | None = None, started: Annotated[str, Query(max_length=250)] = ""
+    ) -> HTMLResponse:
+        """Show a table: health, advice, versions, schema, properties and features.
+
+        `started` is the run of the maintenance DAG that the user has just started.
+        """
         table = await self.open_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
         await wait(request, lookup.reads)
@@ -60,6 +72,7 @@ class TableRoutes(Routes):
             table=table,
             overview=overview,
             measured=self._measured(table, result),
+            maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
             growth_note=problem_of(growth.result(), self.seconds),
             timeline=timeline(entries),

@@ -46,3 +46,14 @@ def test_the_tables_of_the_lake_that_need_it_are_maintained_by_one_task(airflow_
         assert (small_lake / name / "_delta_log" / f"{FILES:020}.checkpoint.parquet").exists()
         delta_rs_rows = deltalake.DeltaTable(str(small_lake / name)).to_pyarrow_table()
         assert sorted(delta_rs_rows["id"].to_pylist()) == sorted(table.to_arrow()["id"].to_pylist()) == [*range(FILES)]
+
+
+@pytest.mark.campaign
+def test_the_dag_of_the_button_maintains_the_table_of_its_conf_only(airflow_db, small_lake):
+    """The page *Delta tables* starts the DAG with such a `conf`."""
+    maintenance = run(example("table_maintenance"), FIRST_DAY, conf={"table": str(small_lake / "a b")})
+    assert maintenance.state == "success"
+    [row] = maintenance.return_values["maintain"]["tables"]
+    assert (row["table"], row["status"]) == (f"{small_lake}/a b", "changed")
+    assert DeltaTable(str(small_lake / "a b")).files().num_rows == 1
+    assert DeltaTable(str(small_lake / "orders")).files().num_rows == FILES

@@ -9,9 +9,9 @@ import airflow.sdk
 import pytest
 
 try:
-    from airflow.dag_processing.dagbag import DagBag
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 except ImportError:  # Airflow 3.1
-    from airflow.models.dagbag import DagBag
+    from airflow.models.dagbag import DagBag, sync_bag_to_db
 
 try:
     from airflow.serialization.serialized_objects import DagSerialization
@@ -23,7 +23,7 @@ try:
 except ImportError:  # Airflow 3.1
     from airflow.exceptions import AirflowRescheduleException
 
-__all__ = ["NEVER_EXPIRE", "AirflowRescheduleException", "DagBag", "scheduler_copy", "since_3_3"]
+__all__ = ["NEVER_EXPIRE", "AirflowRescheduleException", "DagBag", "scheduler_copy", "since_3_3", "sync_bag_to_db"]
 
 NEVER_EXPIRE = getattr(airflow.sdk, "NEVER_EXPIRE", None)
 """Airflow's `NEVER_EXPIRE`; None before Airflow 3.3, which keeps no task state."""

@@ -48,6 +48,12 @@
     }
   });
 
+  // A second click on the button of a form that changes something would change it twice.
+  document.addEventListener("submit", (event) => {
+    const button = event.target.querySelector("button[data-once]");
+    if (button) button.disabled = true;
+  });
+
   // The measures of a table with very many files come after the page. Their places keep their height.
   const pending = document.querySelector("[data-measures]");
   const showMeasures = async (tries) => {

@@ -15,11 +15,14 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_deltalite.page.app import build_app
 from airflow_provider_deltalite.page.cache import BoundedCache
+from airflow_provider_deltalite.page.database import DagState
+from airflow_provider_deltalite.page.form_tokens import FormTokens
 from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, key_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import URL_PREFIX
 from airflow_provider_deltalite.page.roots import Roots
+from airflow_provider_deltalite.page.run_start import RunStart
 from airflow_provider_deltalite.page.services import Services
 from airflow_provider_deltalite.page.settings import PageSettings
 from deltalite.storage.opening import open_store
@@ -37,6 +40,8 @@ class Rights:
     asset_ids: set[int] = field(default_factory=set)
     dag_ids: set[str] = field(default_factory=set)
     rows: bool = True
+    startable_dag_ids: set[str] = field(default_factory=set)
+    user_id: str = "ann"
 
     def may_read_assets(self) -> bool:
         return self.assets
@@ -49,6 +54,9 @@ class Rights:
 
     def may_read_rows(self) -> bool:
         return self.rows
+
+    def may_start_runs(self, dag_id: str) -> bool:
+        return dag_id in self.startable_dag_ids
 
     def may_read_dag(self, dag_id: str) -> bool:
         return dag_id in self.dag_ids
@@ -64,12 +72,16 @@ class StandInDatabase:
     runs: set[tuple[str, str]] = field(default_factory=set)
     attempts_of: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
     results_of: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    dags: dict[str, DagState] = field(default_factory=dict)
 
     def assets(self):
         return self.facts
 
     def existing_runs(self, runs):
         return frozenset(self.runs & set(runs))
+
+    def dag_state(self, dag_id):
+        return self.dags.get(dag_id)
 
     def attempts(self, *task_instance):
         return self.attempts_of.get(task_instance, [])
@@ -81,7 +93,11 @@ class StandInDatabase:
 
 @dataclass
 class Page:
-    """The page, and what tests change about it. `open_table` opens the store of an address and a connection."""
+    """The page, and what tests change about it.
+
+    `open_table` opens the store of an address and a connection. `starts` are the runs that the page has started, and
+    `start` is the answer of Airflow to the next one.
+    """
 
     database: StandInDatabase = field(default_factory=StandInDatabase)
     users: dict[str, Rights] = field(default_factory=lambda: {"ann": Rights()})
@@ -89,6 +105,9 @@ class Page:
     open_table: Callable[..., Any] = lambda address, _conn_id: open_store(address)
     now: float = 0.0
     known_seconds: float = 0.0
+    form_tokens: FormTokens = field(default_factory=lambda: FormTokens("secret"))
+    starts: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    start: RunStart = field(default_factory=lambda: RunStart(status=200, run_id="manual__new"))
     _client: TestClient | None = None
     app: FastAPI | None = None
 
@@ -104,6 +123,8 @@ class Page:
                 tables=TableReader(self.open_table, pool, cache, now_ms=lambda: NOON_MS),
                 roots=Roots(lambda address: self.open_table(address, None), pool, cache),
                 airflow_path="/airflow",
+                form_tokens=self.form_tokens,
+                start_run=self._start_run,
                 known_seconds=self.known_seconds,
             )
             airflow = FastAPI(root_path="/airflow")
@@ -115,6 +136,15 @@ class Page:
     def answer(self, path: str, *, user: str | None = "ann") -> Response:
         headers = {} if user is None else {"X-User": user}
         return self.client.get(f"/airflow{URL_PREFIX}{path}", headers=headers, follow_redirects=False)
+
+    def post(self, path: str, *, user: str | None = "ann", **form: str) -> Response:
+        headers = {} if user is None else {"X-User": user}
+        return self.client.post(f"/airflow{URL_PREFIX}{path}", data=form, headers=headers, follow_redirects=False)
+
+    async def _start_run(self, _request, airflow_path, dag_id, conf) -> RunStart:
+        assert airflow_path == "/airflow"
+        self.starts.append((dag_id, conf))
+        return self.start
 
     def get(self, path: str, *, user: str | None = "ann", status: int = 200) -> str:
         """The text of a page. Asserts its status."""
