@@ -9,6 +9,7 @@ process of Airflow loads plugins. The first request imports the rest.
 - `known_tables.py`, `roots.py`, `table_list.py`: the tables that pages can show; no other table is ever opened
 - `reading.py`, `read_pool.py`, `cache.py`: bounded reads of tables
 - `maintenance_routes.py`, `maintenance_view.py`, `run_start.py`, `form_tokens.py`: the button that starts a DAG run
+- `freshness.py`, `spans.py`: whether a table is as young as usual
 - `lake_view.py`, `table_view.py`, `growth_view.py`, `layout_view.py`, `run_view.py`, `snippets.py`,
   `explanations.py`: values for the templates, without any access
 - `rendering.py`, `links.py`: the templates with their filters and headers, and the addresses in them

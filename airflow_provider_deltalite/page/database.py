@@ -28,8 +28,10 @@ from airflow.models.taskinstancehistory import TaskInstanceHistory
 from airflow.models.trigger import Trigger
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
+from airflow.utils.types import DagRunType
 from sqlalchemy import Text, and_, cast, func, or_, select
 
+from airflow_provider_deltalite.page.freshness import Schedule
 from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName
 
 _log = logging.getLogger(__name__)
@@ -123,6 +125,25 @@ class AirflowDatabase:
         if row is None:
             return None
         return DagState(is_paused=bool(row.is_paused), has_import_errors=bool(row.has_import_errors))
+
+    def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
+        """Return the schedules of those of the DAGs that this Airflow has."""
+        last_start = (
+            select(func.max(DagRun.run_after))
+            .where(DagRun.dag_id == DagModel.dag_id, DagRun.run_type == DagRunType.SCHEDULED)
+            .scalar_subquery()
+        )
+        columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, last_start)
+        schedules: dict[str, Schedule] = {}
+        with create_session() as session:
+            for start in range(0, len(dag_ids), _RUNS_PER_QUERY):
+                ids = sorted(dag_ids)[start : start + _RUNS_PER_QUERY]
+                query = select(*columns).where(DagModel.dag_id.in_(ids), ~DagModel.is_stale)
+                for dag_id, is_paused, next_start, newest_start in session.execute(query):
+                    schedules[dag_id] = Schedule(
+                        is_paused=bool(is_paused), last_start=newest_start, next_start=next_start
+                    )
+        return schedules
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
         """Return the attempts of a task instance, oldest first; empty if there is no such task instance."""

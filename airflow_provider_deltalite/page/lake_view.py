@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from airflow_provider_deltalite.page.freshness import Freshness, Schedule, freshness_of
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.reading import Result, State
 from deltalite.inspection.commit_entries import CommitEntry
@@ -44,6 +46,7 @@ class LakeRow:
     files: int | None = None
     version: int | None = None
     commit: CommitEntry | None = None
+    freshness: Freshness | None = None
 
 
 def lake_row(
@@ -51,11 +54,19 @@ def lake_row(
     result: Result[TableOverview],
     measures: Result[TableMeasures] | None = None,
     *,
+    schedules: Mapping[str, Schedule],
+    now: datetime,
     seconds: float,
 ) -> LakeRow:
-    """Return the row of a table. `seconds` is how long the page has waited.
+    """Return the row of a table.
 
-    `measures` are those of a table whose overview lacks them.
+    Args:
+        table: the table, as the user may see it.
+        result: its overview by now.
+        measures: the measures of a table whose overview lacks them.
+        schedules: the schedules of DAGs by their ids.
+        now: the time, for the freshness.
+        seconds: how long the page has waited.
     """
     overview = result.value
     health, reason = health_of(result, measures, seconds=seconds)
@@ -70,6 +81,21 @@ def lake_row(
         files=overview.files,
         version=overview.version,
         commit=overview.last_commit,
+        freshness=freshness_of_overview(table, overview, schedules, now),
+    )
+
+
+def freshness_of_overview(
+    table: KnownTable, overview: TableOverview, schedules: Mapping[str, Schedule], now: datetime
+) -> Freshness:
+    """Return the freshness of a table at a time."""
+    last_commit = overview.last_commit
+    return freshness_of(
+        table,
+        schedules,
+        last_commit_ms=None if last_commit is None else last_commit.timestamp_ms,
+        usual_gap_ms=overview.usual_gap_ms,
+        now=now,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fastapi import HTTPException, Request
@@ -93,9 +94,17 @@ class ListRoutes(Routes):
         if not has_values():  # the first view: nothing to show yet
             await wait(request, reads)
             seconds = self.seconds
+        schedules, now = await self.known.schedules(), datetime.now(UTC)
         results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
         return [
-            lake_row(table, result, self._measures_for_list(table, result), seconds=seconds)
+            lake_row(
+                table,
+                result,
+                self._measures_for_list(table, result),
+                schedules=schedules,
+                now=now,
+                seconds=seconds,
+            )
             for table, result in zip(tables, results, strict=True)
         ]
 

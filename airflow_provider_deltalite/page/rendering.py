@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from airflow_provider_deltalite.page.links import Links
+from airflow_provider_deltalite.page.spans import span_text
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.sizes import format_bytes
 
@@ -29,7 +30,6 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
 }
 _UNKNOWN = "\N{EN DASH}"
-_AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 
 
 def page(template: str, links: Links, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -70,9 +70,7 @@ def ago(value: int | datetime | None, now: datetime) -> str:
     seconds = (now - time).total_seconds()
     if seconds < 0:
         return "just now"
-    unit_seconds, unit = next((unit, name) for limit, unit, name in _AGES if seconds >= limit)
-    count = int(seconds // unit_seconds)
-    return f"{count} {unit if count != 1 else unit[:-1]} ago"
+    return f"{span_text(seconds)} ago"
 
 
 def duration(start: datetime | None, end: datetime | None) -> str:

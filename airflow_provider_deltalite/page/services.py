@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from airflow_provider_deltalite.page.database import Attempt, DagState, TaskResult
+    from airflow_provider_deltalite.page.freshness import Schedule
     from deltalite.storage.log_store import LogStore
 
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -77,6 +78,10 @@ class Database(Protocol):
 
     def dag_state(self, dag_id: str) -> DagState | None:
         """Return whether a DAG can start runs; None if there is no such DAG."""
+        ...
+
+    def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
+        """Return the schedules of those of the DAGs that this Airflow has."""
         ...
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:

@@ -6,17 +6,22 @@ every table can wait for the first listing of a pattern. Other pages use the lis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
+from airflow_provider_deltalite.page.freshness import Schedule, dag_ids_of
 from airflow_provider_deltalite.page.known_tables import AssetFacts, KnownTable, known_tables
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.read_pool import Read
     from airflow_provider_deltalite.page.services import Services
+
+# The schedules change less often than the list of tables, and their query takes longer.
+_LISTS_PER_SCHEDULES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +39,20 @@ class TableList:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._current: tuple[_Sources, dict[str, KnownTable]] = _Sources(), {}
+        self._schedules: Mapping[str, Schedule] = {}
+        self._schedules_loaded_at = float("-inf")
 
     def first_listings(self) -> list[Read[tuple[str, ...]]]:
         """Start the listings that are due, and return those of patterns without any listing so far."""
         return self._services.roots.listings(self._services.settings.roots)
+
+    async def schedules(self) -> Mapping[str, Schedule]:
+        """Return the schedules of the DAGs that write known tables, kept as long as some lists of tables."""
+        if monotonic() - self._schedules_loaded_at >= _LISTS_PER_SCHEDULES * self._services.known_seconds:
+            dag_ids = dag_ids_of([*self._current[1].values()])
+            self._schedules_loaded_at = monotonic()
+            self._schedules = await run_in_threadpool(self._services.database.schedules, dag_ids)
+        return self._schedules
 
     async def tables(self) -> tuple[dict[str, KnownTable], list[str]]:
         """Return the tables that are known by now, and the problems. Starts the listings that are due."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import HTTPException, Query, Request
@@ -11,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.growth_view import growth_plots
 from airflow_provider_deltalite.page.known_tables import KnownTable
-from airflow_provider_deltalite.page.lake_view import health_of
+from airflow_provider_deltalite.page.lake_view import freshness_of_overview, health_of
 from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
 from airflow_provider_deltalite.page.measured_view import MeasuredView, measured_view
 from airflow_provider_deltalite.page.preview_view import (
@@ -72,6 +73,7 @@ class TableRoutes(Routes):
             table=table,
             overview=overview,
             measured=self._measured(table, result),
+            freshness=freshness_of_overview(table, overview, await self.known.schedules(), datetime.now(UTC)),
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
             growth_note=problem_of(growth.result(), self.seconds),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalite.conditions import LogPosition
 from deltalite.inspection.columns import ColumnRow, column_rows
 from deltalite.inspection.commit_entries import CommitEntry, entry_of_version
+from deltalite.inspection.commit_gaps import usual_gap_ms
 from deltalite.inspection.due_steps import decide
 from deltalite.inspection.file_layout import FileLayout, layout_of
 from deltalite.inspection.file_totals import FileTotals, read_totals
@@ -57,6 +58,7 @@ class TableOverview:
     - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
     - `measures`: None for a table with more than `MAX_FILES_AT_ONCE` files.
     - `last_commit`: None if the log no longer holds the commit of the version.
+    - `usual_gap_ms`: the usual milliseconds between loads; None if the newest commits show none.
     - `position`: where a later read continues.
     """
 
@@ -75,6 +77,7 @@ class TableOverview:
     deleted_rows: int
     measures: TableMeasures | None
     last_commit: CommitEntry | None
+    usual_gap_ms: int | None
     position: LogPosition
 
     @property
@@ -133,6 +136,7 @@ def read_overview(
         deleted_rows=totals.deleted_rows,
         measures=measures,
         last_commit=entry_of_version(store, snapshot),
+        usual_gap_ms=usual_gap_ms(snapshot),
         position=position_at(store, snapshot.version),
     )
 

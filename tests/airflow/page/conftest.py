@@ -17,6 +17,7 @@ from airflow_provider_deltalite.page.app import build_app
 from airflow_provider_deltalite.page.cache import BoundedCache
 from airflow_provider_deltalite.page.database import DagState
 from airflow_provider_deltalite.page.form_tokens import FormTokens
+from airflow_provider_deltalite.page.freshness import Schedule
 from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, key_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
@@ -73,12 +74,16 @@ class StandInDatabase:
     attempts_of: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
     results_of: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     dags: dict[str, DagState] = field(default_factory=dict)
+    schedules_of: dict[str, Schedule] = field(default_factory=dict)
 
     def assets(self):
         return self.facts
 
     def existing_runs(self, runs):
         return frozenset(self.runs & set(runs))
+
+    def schedules(self, dag_ids):
+        return {dag_id: self.schedules_of[dag_id] for dag_id in dag_ids if dag_id in self.schedules_of}
 
     def dag_state(self, dag_id):
         return self.dags.get(dag_id)

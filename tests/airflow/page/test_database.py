@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_deltalite.page.database import AirflowDatabase
+from airflow_provider_deltalite.page.freshness import Schedule
 from airflow_provider_deltalite.page.known_tables import TaskName
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
@@ -71,6 +72,34 @@ def test_unknown_runs_and_tasks_have_no_attempts_and_no_results(session):
     assert database.existing_runs({("page_in", "r"), ("page_in", "s")}) == frozenset()
     assert database.attempts("page_in", "r", "load", -1) == []
     assert database.results("page_in", "r") == database.results("page_in", "r", "load", -1) == []
+
+
+def test_the_schedule_of_a_dag_has_its_newest_scheduled_run_and_its_next_one(session):
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import insert
+
+    first, second, third = (datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2, 3))
+    session.merge(DagBundleModel(name="page"))
+    session.flush()
+    for dag_id, facts in {
+        "page_daily": {"next_dagrun_create_after": third, "is_paused": False},
+        "page_by_hand": {"is_paused": True},
+        "page_gone": {"is_stale": True},
+    }.items():
+        session.add(DagModel(dag_id=dag_id, bundle_name="page", fileloc="/x", **{"is_stale": False, **facts}))
+    session.flush()
+    for run_type, time in (("scheduled", first), ("scheduled", second), ("manual", third)):
+        run = {"dag_id": "page_daily", "run_id": f"{run_type}__{time}", "run_type": run_type, "run_after": time}
+        session.execute(insert(DagRun).values(**run, state="success"))
+    session.commit()
+    names = {"page_daily", "page_by_hand", "page_gone", "page_unknown"}
+    assert AirflowDatabase().schedules(names) == {
+        "page_daily": Schedule(is_paused=False, last_start=second, next_start=third),
+        "page_by_hand": Schedule(is_paused=True),
+    }
+    assert AirflowDatabase().schedules(frozenset()) == {}
 
 
 def test_existing_runs_and_all_attempts_of_a_task_are_found(session):
