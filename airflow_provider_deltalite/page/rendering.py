@@ -77,8 +77,12 @@ def duration(start: datetime | None, end: datetime | None) -> str:
     """Format the time between two times, such as `1 min 5 s`."""
     if start is None or end is None:
         return _UNKNOWN
-    seconds = max(0, round((end - start).total_seconds()))
-    minutes, seconds = divmod(seconds, 60)
+    return seconds_text((end - start).total_seconds())
+
+
+def seconds_text(value: float) -> str:
+    """Format a duration in seconds, such as `1 min 5 s`."""
+    minutes, seconds = divmod(max(0, round(value)), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
@@ -105,6 +109,7 @@ def _environment() -> Environment:
         "iso": iso,
         "moment": moment,
         "number": number,
+        "seconds": seconds_text,
         "shown": shown_text,
         "size": size,
     }

@@ -37,6 +37,7 @@ _REMOVED_ROWS = ("numTargetRowsDeleted", "numDeletedRows")
 _UPDATED_ROWS = ("numTargetRowsUpdated", "numUpdatedRows")
 _ADDED_BYTES = ("numTargetBytesAdded", "numOutputBytes", "numAddedBytes", "restoredFilesSize", "convertedFilesSize")
 _REMOVED_BYTES = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")
+_DURATION = "executionTimeMs"
 # `numOutputRows` of these operations also counts rows that the operation copied or updated.
 _OUTPUT_ROWS_ARE_NOT_ADDED = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE"})
 
@@ -49,6 +50,9 @@ class CommitEntry:
     - `generation`: the number of clears of the task before the commit; None for another writer.
     - `parameters`, `metrics`: names and values of the operation, as texts.
     - `user_metadata`: the text of the writer; empty if it names a task.
+    - `duration_ms`: the time that the operation took before its commit. Only an update, a delete and a merge record it.
+    - `versions_meanwhile`: how many versions other writers committed after the version that the operation read. It is 0
+      if the writer did not record that version.
     """
 
     version: int
@@ -67,6 +71,8 @@ class CommitEntry:
     rows_updated: int | None
     bytes_added: int | None
     bytes_removed: int | None
+    duration_ms: int | None = None
+    versions_meanwhile: int = 0
     source_versions: Mapping[str, int] = field(default_factory=dict)
     flows: Mapping[str, FlowRange] = field(default_factory=dict)
     audits: tuple[AuditResult, ...] = ()
@@ -129,6 +135,8 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         rows_updated=_first(metrics, _UPDATED_ROWS),
         bytes_added=_first(metrics, _ADDED_BYTES),
         bytes_removed=_first(metrics, _REMOVED_BYTES),
+        duration_ms=metrics.get(_DURATION),
+        versions_meanwhile=_versions_meanwhile(commit.version, info.get("readVersion")),
         source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
         flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},
         audits=tuple(map(_bounded_audit, audit_results_of(parameters)[:_MAX_AUDITS])),
@@ -141,6 +149,11 @@ def counts_of(metrics: Any) -> dict[str, int]:
         return {}
     texts = {str(name): str(value) for name, value in metrics.items() if isinstance(value, str | int)}
     return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit() and len(text) < 20}  # noqa: PLR2004  digits of a 64-bit number
+
+
+def _versions_meanwhile(version: int, read_version: Any) -> int:
+    is_version = isinstance(read_version, int) and not isinstance(read_version, bool)
+    return version - read_version - 1 if is_version and 0 <= read_version < version else 0
 
 
 def _run(info: Mapping[str, Any]) -> TaskRun | None:

@@ -212,6 +212,15 @@ def test_a_commit_links_to_its_run_only_if_this_airflow_has_the_run(delta_page, 
     assert log_page in delta_page.get(f"/tables/{key}")
 
 
+def test_a_commit_shows_how_long_it_took_and_which_versions_came_first(delta_page, tmp_path):
+    store = append_files(create(LocalLogStore(str(tmp_path / "t"))), 3)
+    metrics = {"executionTimeMs": "65400"}
+    write_commit(tmp_path / "t", 4, operation="DELETE", readVersion=1, operationMetrics=metrics)
+    key = delta_page.add_asset(store.root)
+    for path in (f"/tables/{key}", f"/tables/{key}/versions/4"):
+        assert "took 1 min 5 s 2 versions of other writers came first" in words(delta_page.get(path))
+
+
 def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
     requests = []
     store = create(MemoryLogStore())

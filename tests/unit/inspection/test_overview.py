@@ -36,6 +36,23 @@ def entry_of(**info):
     return entry
 
 
+@pytest.mark.parametrize(
+    ("read_version", "meanwhile"),
+    [(0, 1), (1, 0), (None, 0), (-3, 0), (2, 0), (10**30, 0), (True, 0), ("0", 0), (0.5, 0)],
+)
+def test_a_commit_tells_the_versions_that_other_writers_committed_before_it(read_version, meanwhile):
+    store = append_files(create(new_store()), 1)
+    put_raw(store, 2, [{"commitInfo": {"timestamp": 1, "readVersion": read_version}}])
+    [entry] = commit_entries(store, Snapshot.load(store), up_to_version=2, limit=1)
+    assert entry.versions_meanwhile == meanwhile
+
+
+def test_the_duration_of_a_commit_is_known_if_its_writer_recorded_it():
+    assert entry_of(operationMetrics={"executionTimeMs": "65400"}).duration_ms == 65_400
+    assert entry_of(operationMetrics={"executionTimeMs": "-1"}).duration_ms is None
+    assert entry_of(operation="WRITE").duration_ms is None
+
+
 # --- the overview ---
 
 
