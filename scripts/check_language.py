@@ -28,20 +28,24 @@ _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Patterns of forbidden texts with the advice for each, and the names that no code may assign."""
+    """Forbidden texts in lower case, each with its pattern and its advice, and the names that no code may assign."""
 
-    patterns: tuple[tuple[re.Pattern[str], str], ...]
+    patterns: tuple[tuple[str, re.Pattern[str], str], ...]
     forbidden_names: frozenset[str]
 
 
 def rules_of(page: str) -> Rules:
     """Read the rules from the text of CONTRIBUTING.md."""
     patterns = [
-        (re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE), f'"{word}": write "{use}"')
+        (word.lower(), re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE), f'"{word}": write "{use}"')
         for use, word in _texts_to_avoid(_section(page, "Words"))
     ]
     patterns += [
-        (re.compile(_SENTENCE_START + rf"{re.escape(opening)}\b"), f'a sentence opens with "{opening}": {use}')
+        (
+            opening.lower(),
+            re.compile(_SENTENCE_START + rf"{re.escape(opening)}\b"),
+            f'a sentence opens with "{opening}": {use}',
+        )
         for use, opening in _texts_to_avoid(_section(page, "Openings"))
     ]
     names = re.findall(r"`(\w+)`", _section(page, "Names"))
@@ -65,8 +69,11 @@ def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
 
 def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
     """Yield each finding in a file as one line."""
+    # A pattern is slow compared with the search for its text in the whole file, and few files contain the text.
+    lower_case_text = text.lower()
+    patterns = [(pattern, advice) for words, pattern, advice in rules.patterns if words in lower_case_text]
     for line_number, line in enumerate(text.splitlines(), 1):
-        for pattern, advice in rules.patterns:
+        for pattern, advice in patterns:
             if pattern.search(line):
                 yield f"{path}:{line_number}: {advice}"
     if path.endswith(".py"):

@@ -73,7 +73,7 @@ def test_a_finding_names_the_file_the_line_and_the_word_to_use():
 
 def test_the_page_of_the_project_has_all_three_parts():
     rules = rules_of((CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    advice = " ".join(text for _, text in rules.patterns)
+    advice = " ".join(text for *_, text in rules.patterns)
     assert "replan" in advice
     assert "What is" in advice
     assert "found" in rules.forbidden_names
