@@ -34,7 +34,10 @@ FACTOR ?= 50
 # number of tests, the few long tests of a whole Airflow would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
+# The checks of lint, each as a target, so that make runs two of them at the same time.
+CHECKS := check-types check-language check-style check-format
+
+.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -92,9 +95,19 @@ test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark th
 	    $(DISTRIBUTED) --durations=15 $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
-	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy" "python scripts/check_language.py"; do \
-	    echo "$$check"; .venv/bin/$$check || failed=1; \
-	done; exit $$failed # all four checks run, also after one has failed
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync $(CHECKS)
+
+check-types: # the longest check is the first
+	.venv/bin/mypy
+
+check-language:
+	.venv/bin/python scripts/check_language.py
+
+check-style:
+	.venv/bin/ruff check .
+
+check-format:
+	.venv/bin/ruff format --check .
 
 format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .
