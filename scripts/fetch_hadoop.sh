@@ -18,6 +18,8 @@ if ! command -v mvn >/dev/null; then
     exit 0
 fi
 rm -rf "$TARGET"
+# Maven runs for seconds, so the optimizing compiler of the JVM is not worth its time.
+export MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 for part in s3a abfs hdfs yarn; do
     mvn --quiet --batch-mode --file scripts/hadoop/pom.xml --activate-profiles "$part" "-Dhadoop.version=$version" \
         dependency:copy-dependencies "-DoutputDirectory=$PWD/$TARGET/$part" </dev/null || {

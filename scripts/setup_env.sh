@@ -54,6 +54,7 @@ if uv pip show --quiet pyspark-client 2>/dev/null; then
 fi
 
 # 4. Everything else, in one resolution.
+export DIST_EXTRA_CONFIG="$PWD/scripts/build_pyspark.cfg"
 uv pip install --quiet --constraints "$constraints" --editable '.[pyspark]' --group dev
 
 # 5. Check that the jars and the Python files of PySpark have the same version. The JVM and `import pyspark` also start with

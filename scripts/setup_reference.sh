@@ -17,9 +17,11 @@ skip() {
 command -v mvn >/dev/null || skip "Maven is not installed (on Debian or Ubuntu: 'sudo apt-get install maven')"
 rm -rf "$TARGET"
 .venv/bin/python -m venv --without-pip "$TARGET"
+export DIST_EXTRA_CONFIG="$PWD/scripts/build_pyspark.cfg"
 .venv/bin/uv pip install --quiet --python "$TARGET/bin/python" --constraints constraints-reference.txt pyspark ||
     skip "the Spark of the reference implementation could not be installed"
-# Spark contains all other dependencies.
+# Spark contains all other dependencies. Maven runs for seconds, so the optimizing compiler of the JVM is not worth its time.
+export MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 mvn --quiet --batch-mode --file scripts/reference/pom.xml dependency:copy-dependencies \
     -DincludeGroupIds=io.delta,io.unitycatalog "-DoutputDirectory=$PWD/$TARGET/jars" </dev/null ||
     skip "Maven could not download the jars of delta-spark"
