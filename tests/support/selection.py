@@ -13,7 +13,8 @@ marker `slow` for whole folders. The scheduler gives a folder whose files share 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import gc
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[CAMPAIGN_ONLY] = len(campaign_only)
     if hasattr(config, "workeroutput"):
         config.workeroutput["campaign_only"] = len(campaign_only)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Switch the garbage collector off during the collection, and let it ignore the modules and tests afterwards.
+
+    It would look at all of them again and again, and free nothing.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
