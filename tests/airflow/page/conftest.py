@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 
@@ -27,6 +30,7 @@ from airflow_provider_deltalite.page.run_start import RunStart
 from airflow_provider_deltalite.page.services import Services
 from airflow_provider_deltalite.page.settings import PageSettings
 from deltalite.storage.opening import open_store
+from tests.support.ports import free_ports
 from tests.unit.builders import NOON_MS
 
 if TYPE_CHECKING:
@@ -187,6 +191,26 @@ async def _user(request: Request) -> str:
 @pytest.fixture
 def delta_page() -> Page:
     return Page()
+
+
+@pytest.fixture
+def served_page(delta_page):
+    """The address of the page of `ann`, served to a browser."""
+
+    async def log_in(scope, receive, send):
+        if scope["type"] == "http":
+            scope["headers"] = [*scope["headers"], (b"x-user", b"ann")]
+        await delta_page.client.app(scope, receive, send)
+
+    [port] = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(log_in, port=port, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}/airflow{URL_PREFIX}"
+    server.should_exit = True
+    thread.join()
 
 
 def task_metadata(**changes: Any) -> str:

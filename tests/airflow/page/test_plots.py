@@ -5,22 +5,17 @@ from __future__ import annotations
 import html
 import json
 import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from airflow_provider_deltalite.page.growth_view import growth_plots
-from airflow_provider_deltalite.page.registration import URL_PREFIX
 from deltalite.inspection.growth import Growth, GrowthPoint
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.browser import is_browser_installed, open_browser
-from tests.support.ports import free_ports
 from tests.unit.builders import NOON_MS, add, commit_actions, create, remove, struct
 
 
@@ -91,26 +86,6 @@ def test_one_version_is_no_growth():
     later = GrowthPoint(version=2, timestamp_ms=9, files=1, size_bytes=1, rows=2)
     plots = growth_plots(Growth(points=(point, later), checkpoints=()))
     assert plots is not None and plots.has_unknown_numbers and json.loads(plots.values)["bytes"] == [None, 1]
-
-
-@pytest.fixture
-def served_page(delta_page):
-    """The address of the page of `ann`, served to a browser."""
-
-    async def log_in(scope, receive, send):
-        if scope["type"] == "http":
-            scope["headers"] = [*scope["headers"], (b"x-user", b"ann")]
-        await delta_page.client.app(scope, receive, send)
-
-    [port] = free_ports(1)
-    server = uvicorn.Server(uvicorn.Config(log_in, port=port, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{port}/airflow{URL_PREFIX}"
-    server.should_exit = True
-    thread.join()
 
 
 # The pixels of a canvas with this color.
