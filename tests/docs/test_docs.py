@@ -13,6 +13,7 @@ import pytest
 
 from deltalite import errors
 from deltalite.errors import DeltaLiteError
+from tests.support.selection import sampled
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
@@ -47,13 +48,15 @@ def without_indentation(text: str) -> str:
 
 @pytest.mark.packaging
 @pytest.mark.slow
-def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path):
+@pytest.mark.parametrize("theme", sampled(["basic", "furo"], {"basic"}))
+def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path, theme):
+    """The site has the theme `furo`, which takes most of the time of a build."""
     unreachable_proxies = dict.fromkeys(
         ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
     )
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-E", "-q", "-d", tmp_path / "trees"]
     process = subprocess.run(
-        [*command, DOCS, tmp_path / "html"],
+        [*command, "-D", f"html_theme={theme}", DOCS, tmp_path / "html"],
         env={**os.environ, **unreachable_proxies},
         cwd=tmp_path,
         capture_output=True,
