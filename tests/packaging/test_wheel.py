@@ -89,6 +89,7 @@ def clean_env(installed_python) -> dict[str, str]:
         "PYSPARK_PYTHON": str(installed_python),
         "PYSPARK_DRIVER_PYTHON": str(installed_python),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"],  # the options of a JVM that lives for seconds
     }
 
 

@@ -61,6 +61,7 @@ def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_SUBMIT_OPTS"],  # the servers live for a minute, as the drivers do
     }
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     master = f"spark://127.0.0.1:{port}"
