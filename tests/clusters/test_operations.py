@@ -33,10 +33,9 @@ def rows(mode, name: str, *ids: int) -> dict[str, str]:
     return {"format": "csv", "path": f"file://{rows_file}", "options": options, "schema": "id INT, kind STRING"}
 
 
-@pytest.mark.sample("standalone")
-@EACH_MODE
-def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
-    write_result = mode.run(
+def write_first_rows(mode):
+    """Write 100 rows to the table `orders` with two tasks or more, and return the result."""
+    return mode.run(
         DeltaWriteOperator(
             **mode.parameters("load", "orders"),
             source=rows(mode, "first", *range(100)),
@@ -44,13 +43,21 @@ def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
             properties=FEATURE_PROPERTIES,
         )
     )
-    assert (write_result["version"], write_result["committed"], write_result["metrics"]["numOutputRows"]) == (
-        0,
-        True,
-        100,
-    )
+
+
+@pytest.mark.sample("standalone")
+@EACH_MODE
+def test_a_write_runs_on_two_executors(mode):
+    result = write_first_rows(mode)
+    assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 100)
     assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == 2
-    merge_result = mode.run(
+
+
+@pytest.mark.campaign
+@EACH_MODE
+def test_a_merge_changes_the_rows_of_a_write(mode):
+    write_first_rows(mode)
+    result = mode.run(
         DeltaMergeOperator(
             **mode.parameters("upsert", "orders"),
             source=rows(mode, "second", 1, 2, 1000),
@@ -59,8 +66,8 @@ def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
             when_not_matched=[{"insert": "*"}],
         )
     )
-    assert merge_result["version"] == 1
-    row_counts = {name: merge_result["metrics"][name] for name in ("numTargetRowsUpdated", "numTargetRowsInserted")}
+    assert result["version"] == 1
+    row_counts = {name: result["metrics"][name] for name in ("numTargetRowsUpdated", "numTargetRowsInserted")}
     assert row_counts == {"numTargetRowsUpdated": 2, "numTargetRowsInserted": 1}
 
 
