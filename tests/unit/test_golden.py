@@ -17,7 +17,7 @@ from deltalite.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tests.support.golden import assert_same_rows, expected_metadata, table_names, unsupported_part
+from tests.support.golden import assert_same_rows, expected_metadata, one_per_feature, table_names, unsupported_part
 
 READABLE_LOGS = {"read", "log-only"}
 # Earlier versions that the library rejects, each with the reason.
@@ -30,7 +30,7 @@ def open_table(golden, name, version=None):
     return DeltaTable(str(golden / "tables" / name), version=version)
 
 
-@pytest.mark.parametrize("name", table_names("read"))
+@pytest.mark.parametrize("name", one_per_feature("read"))
 def test_a_table_has_the_rows_that_every_reader_sees(golden, name):
     table = open_table(golden, name)
     assert table.version == expected_metadata(golden, name)["version"]
