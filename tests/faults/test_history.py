@@ -44,7 +44,7 @@ def run_writers(table, writers, operations):
 
 @pytest.mark.parametrize(
     ("isolation_level", "writers", "operations"),
-    [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 60)],
+    [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 30)],
 )
 def test_the_order_of_versions_explains_every_commit(tmp_path, isolation_level, writers, operations):
     table = tmp_path / "t"

@@ -42,7 +42,7 @@ from tests.support.tables import optimize_table, write_rows
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
-ROUNDS = {False: 3, True: 200}
+ROUNDS = {False: 2, True: 200}
 """The number of rounds: in `make test` (False) and in the campaign (True)."""
 KINDS = {
     "vectors-feed": Features(vectors=True, feed=True),

@@ -55,6 +55,7 @@ def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     assert sorted(row[0] for row in rows(table)) == list(range(210))
 
 
+@pytest.mark.campaign
 def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"

@@ -18,7 +18,7 @@ from tests.support.selection import sampled
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
-STATEMENTS = {False: 5, True: 25}
+STATEMENTS = {False: 3, True: 25}
 """The number of statements for a table: in `make test` (False) and in the campaign (True)."""
 
 

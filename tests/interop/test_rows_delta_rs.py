@@ -231,6 +231,7 @@ def test_a_merge_with_every_kind_of_clause_leaves_the_same_rows_as_delta_rs(spar
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.sample("partitioned")
 def test_delta_rs_deletes_from_and_compacts_a_table_that_deltalite_merged(spark, origin, tmp_path, sources):
     path = copy_with_properties(origin, tmp_path / "t", VECTORS | FEED)

@@ -31,6 +31,7 @@ def type_changes(table):
     }
 
 
+@pytest.mark.campaign
 def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"

@@ -55,6 +55,7 @@ def upsert(spark, table, identity, **options):
     )
 
 
+@pytest.mark.campaign
 def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark, table):
     upsert(spark, table, run_of_day(1))
     upsert(spark, table, run_of_day(2))

@@ -22,6 +22,8 @@ from tests.support.tables import UNUSED_SOURCE, actions_of, rows, write_rows
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TASKS, ROWS = 8, 20
+SAMPLED_TASKS = 3
+"""The number of tasks in `make test`. The campaign runs all tasks."""
 MIDDLE = ROWS // 2
 DAYS = [date(2026, 1, 1) + timedelta(days=n) for n in range(TASKS)]
 CLAUSES = {
@@ -82,7 +84,7 @@ def hold_first_commits(monkeypatch):
             barriers[0].wait()
         return write_if_absent(store, name, data)
 
-    def hold(tasks=TASKS):
+    def hold(tasks):
         barriers.append(threading.Barrier(tasks, timeout=120))
         monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_all_threads_planned)
 
@@ -91,7 +93,7 @@ def hold_first_commits(monkeypatch):
         barrier.abort()
 
 
-def merge_concurrently(spark, table, on, ids_of_day, tasks=TASKS):
+def merge_concurrently(spark, table, on, ids_of_day, tasks):
     """Merge the changes of the first `tasks` days concurrently; return the results in the order of the days.
 
     `ids_of_day` is `contiguous_ids` or `interleaved_ids`.
@@ -138,19 +140,20 @@ def count_replans(caplog) -> int:
     ],
 )
 def test_concurrent_merges_of_separate_partitions_commit_without_a_replan(
-    spark, tmp_path, hold_first_commits, caplog, on, vectors
+    spark, tmp_path, hold_first_commits, caplog, pytestconfig, on, vectors
 ):
-    table = tmp_path / "t"
+    table, tasks = tmp_path / "t", TASKS if pytestconfig.getoption("--campaign") else SAMPLED_TASKS
     properties = {"delta.enableDeletionVectors": "true"} if vectors else {}
     write_all_days(spark, table, contiguous_ids, partition_by=("day",), properties=properties)
-    hold_first_commits()
-    results = merge_concurrently(spark, table, on, contiguous_ids)
-    assert sorted(result.version for result in results) == list(range(1, TASKS + 1))
+    hold_first_commits(tasks)
+    results = merge_concurrently(spark, table, on, contiguous_ids, tasks)
+    assert sorted(result.version for result in results) == list(range(1, tasks + 1))
     assert {result.read_version for result in results} == {0}
     assert count_replans(caplog) == 0
-    merged_rows = [row for n in range(TASKS) for row in expected_rows(n, contiguous_ids(n))]
-    assert rows(table) == sorted(merged_rows, key=repr)
-    for result, day in zip(results, DAYS, strict=True):
+    merged_rows = [row for n in range(tasks) for row in expected_rows(n, contiguous_ids(n))]
+    unchanged_rows = [(key, DAYS[n], 1) for n in range(tasks, TASKS) for key in contiguous_ids(n)]
+    assert rows(table) == sorted(merged_rows + unchanged_rows, key=repr)
+    for result, day in zip(results, DAYS[:tasks], strict=True):
         actions = actions_of(table, result.version)
         assert {file["partitionValues"]["day"] for file in actions["add"] + actions["remove"]} == {str(day)}
 

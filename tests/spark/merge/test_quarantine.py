@@ -199,7 +199,7 @@ def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
 
 def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_path, monkeypatch):
     """Each rival commits between the commit to the quarantine and the commit to the target."""
-    table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     audits = options(quarantine, NEGATIVE)
     columns = "id, note, amount"
     write_rows(spark, table, values("id, note", "1, 'a'", "2, 'a'"))
@@ -222,7 +222,14 @@ def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_
     assert rows(tmp_path / "self") == [(1, "b", 1), (2, "a", -1)]
     assert [row["record"]["id"] for row in quarantined(quarantine, "self")] == [2]
 
-    # An incremental source: the rival loads its first version, and then all of it.
+
+@pytest.mark.campaign
+def test_an_attempt_that_loads_other_versions_replaces_the_rejected_rows(spark, tmp_path, monkeypatch):
+    """The rival loads the first version of an incremental source, and then all of it."""
+    table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
+    audits = options(quarantine, NEGATIVE)
+    columns = "id, note, amount"
+    write_rows(spark, table, values("id, note", "1, 'b'", "2, 'a'"))
     write_rows(spark, source, values(columns, "1, 'x', 1", "3, 'x', -1"))
     load = {"sources": {"source": Source(format="delta", path=str(source), incremental=True)}, **UPSERT, **audits}
 
@@ -253,6 +260,7 @@ def test_a_first_merge_that_finds_a_new_table_merges_into_it(spark, tmp_path, mo
     assert sorted([*merged, *(row["record"]["id"] for row in quarantined(quarantine))]) == list(range(40))
 
 
+@pytest.mark.campaign
 def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path):
     table = tmp_path / "t"
     audits = options(tmp_path / "quarantine", {"name": "names", "rows": "name IS NULL", "max_share": 1})
@@ -267,6 +275,7 @@ def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path
     assert [(row["id"], row["name"]) for row in shown if row["is_current"]] == [(2, "b")]
 
 
+@pytest.mark.campaign
 def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
     """A merge that is cleared reads its source again, unless it loads only what is new in an incremental source."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"

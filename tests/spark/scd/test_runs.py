@@ -32,6 +32,7 @@ def table(tmp_path):
     return tmp_path / "t"
 
 
+@pytest.mark.campaign
 def test_a_race_for_the_first_run_creates_one_table_with_the_rows_of_both(spark, table, monkeypatch):
     rival = [Event(1, 2, "b", "x"), Event(3, 1, "c", "x")]
     run_before_commits(monkeypatch, lambda: apply_rows(spark, table, query_of(rival), run="rival", **OPTIONS))
@@ -72,6 +73,7 @@ def test_a_retry_finds_its_commit_and_a_cleared_run_applies_its_rows_again(spark
     assert visible_rows(table) == model_of_history([*BEGIN, *late])
 
 
+@pytest.mark.campaign
 def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
     source = tmp_path / "source"
     write_rows(spark, source, values("id, name", "1, 'a'", "2, 'b'"), properties=FEED)

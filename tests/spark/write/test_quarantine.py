@@ -181,6 +181,7 @@ def test_a_write_with_too_many_rejected_rows_fails_and_commits_nothing(spark, tm
     assert not quarantine.exists()
 
 
+@pytest.mark.campaign
 def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     audits = options(quarantine, CUSTOMERS)
