@@ -133,6 +133,7 @@ print("triggers", json.dumps({name: make_trigger(cls).serialize() for name, cls 
 """
 
 
+@pytest.mark.slow
 def test_a_trigger_serializes_to_the_same_text_in_every_process():
     other_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     output = subprocess.run(

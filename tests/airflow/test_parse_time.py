@@ -13,6 +13,7 @@ from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger, DeltaVersionTrigger
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.hooks.delta import DeltaHook
+from deltalite.errors import InvalidRequestError
 
 def refuse(*args, **kwargs):
     raise AssertionError("a connection was looked up while the DAG was parsed")
@@ -25,6 +26,13 @@ with DAG("d", schedule=[delta_asset("/lake/b", watch=True, storage_conn_id=None)
     load >> DeltaMergeOperator.partial(
         task_id="merge", table="/lake/a", source={"format": "csv"}, when_matched=[{"update": "*"}]
     ).expand(on=["target.id = source.id AND target.day = '1'", "target.id = source.id AND target.day = '2'"])
+try:
+    with DAG("wrong", schedule=None):
+        DeltaWriteOperator(task_id="load", table="/t", source={"format": "csv"}, mode="appendd")
+except InvalidRequestError as error:
+    assert "mode is 'appendd'" in str(error)
+else:
+    raise AssertionError("the parsing accepted a wrong constant")
 print([name for name in ("pyarrow", "pyspark", "py4j", "pandas", "numpy") if name in sys.modules])
 """
 
