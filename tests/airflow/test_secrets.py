@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from airflow_provider_deltalite import secrets
@@ -15,6 +15,7 @@ from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.secrets import move_java_options_to_files, split_off_secrets
 from deltalite.redaction import redacted, secret_values
+from tests.support.fuzzing import examples
 
 SECRET_SETTINGS = {
     "spark.hadoop.fs.s3a.secret.key": "planted-1",
@@ -192,7 +193,7 @@ def hide_secrets():
 
 
 @seed(8)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150)
 @given(task_settings=SETTINGS_WITH_SECRETS, parameter=st.sampled_from(PARAMETERS))
 def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(hide_secrets, task_settings, parameter):
     task_values = {parameter: task_settings if parameter != "list" else [{"options": [task_settings]}]}
@@ -205,7 +206,7 @@ def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(hide_secrets
 
 
 @seed(8)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     task_settings=SETTINGS_WITH_SECRETS,
     driver_options=st.sampled_from([*TEXTS_WITH_SECRET[:3], "-Dx=1"]),

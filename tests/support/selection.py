@@ -14,6 +14,7 @@ marker `slow` for whole folders. The scheduler gives a folder whose files share 
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--generated-code", action="store_true", help="make Spark compile its queries, as in production")
 
 
-def pytest_configure() -> None:
-    """Remove Hypothesis's deadline for each example: no test measures time, and machines may be busy."""
-    settings.register_profile("deltalite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def pytest_configure(config: pytest.Config) -> None:
+    """Remove Hypothesis's deadline for each example: no test measures time, and machines may be busy.
+
+    Without `--campaign`, a test runs half of the examples that it states, or half of Hypothesis's default.
+    """
+    factor = 1 if config.getoption("--campaign") else 0.5
+    os.environ.setdefault("DELTALITE_FUZZ", str(factor))
+    settings.register_profile(
+        "deltalite",
+        deadline=None,
+        max_examples=int(settings.default.max_examples * factor),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("deltalite")
 
 

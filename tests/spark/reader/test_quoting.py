@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_deltalite.quoting import sql_identifier, sql_literal
@@ -16,6 +16,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.runtime.session import settings as spark_settings
+from tests.support.fuzzing import examples
 from tests.support.tables import delete_rows, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -56,7 +57,7 @@ def session(spark, request):
         yield spark
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150)
 @given(text=TEXTS)
 def test_a_quoted_text_is_parsed_to_one_literal_with_the_same_value(session, text):
     node = parse_expression(session, sql_literal(text))
@@ -101,7 +102,7 @@ def test_a_negative_number_after_a_minus_does_not_start_a_comment(spark):
     assert list(spark.sql(f"SELECT {differences}").first()) == [True] * len(numbers[1:])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(name=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
 def test_a_quoted_identifier_is_parsed_to_one_name_part(spark, name):
     try:
