@@ -78,7 +78,7 @@ def _run(args: Arguments, out: Output) -> int:
 
 def _rows(args: Arguments, open_log: Callable[[str], LogStore]) -> Iterator[TableRow]:
     for address in args.tables:
-        refuse_version(address)
+        refuse_version(address, operation="measure", participle="measured")
     tables = [address for address in args.tables if not has_pattern(address)]
     patterns = [address for address in args.tables if has_pattern(address)]
     folders = [matching_folders(pattern, lambda root: listed_tree(open_log(root))) for pattern in patterns]

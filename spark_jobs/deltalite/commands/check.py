@@ -33,7 +33,7 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
         TableError: the table or the version cannot be read, or the version before, which `max_change` needs.
         DeltaLiteError: storage failed.
     """
-    refuse_version(request.table)
+    refuse_version(request.table, operation="check", participle="checked without the parameter `version`")
     snapshot = snapshot_at(spark, resolve_version(request.table, request.version, request.timestamp))
     store = snapshot.store
     audits = resolve_audits(spark, request.audits, snapshot.schema, store.root, has_new_rows=False)

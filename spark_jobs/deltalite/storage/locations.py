@@ -179,9 +179,13 @@ def is_same_table(address: str, other_address: str) -> bool:
 
 
 def contain_one_another(address: str, other_address: str) -> bool:
-    """Whether one of two canonical addresses is, or lies in, the folder of the other one."""
-    folder, other_folder = f"{address.rstrip('/')}/", f"{other_address.rstrip('/')}/"
+    """Whether one of two canonical addresses is, or lies in, the folder of the other one. Follows local links."""
+    folder, other_folder = (f"{_without_links(each).rstrip('/')}/" for each in (address, other_address))
     return folder.startswith(other_folder) or other_folder.startswith(folder)
+
+
+def _without_links(address: str) -> str:
+    return os.path.realpath(address) if address.startswith("/") else address
 
 
 def canonical_address(location: TableLocation) -> str:

@@ -52,8 +52,10 @@ def parse_versioned_path(address: str) -> VersionedPath:
     return VersionedPath(path=address)
 
 
-def refuse_version(address: str) -> None:
-    """Check that an address names no version or time, because writes apply to the newest version only.
+def refuse_version(address: str, *, operation: str = "write to", participle: str = "written") -> None:
+    """Check that an address names no version or time, because the operation applies to the newest version only.
+
+    `operation` and `participle` name the operation in the error.
 
     Raises:
         InvalidRequestError: the address ends with a version or a time.
@@ -61,8 +63,9 @@ def refuse_version(address: str) -> None:
     versioned_path = parse_versioned_path(address)
     if versioned_path.version is not None or versioned_path.timestamp_ms is not None:
         raise InvalidRequestError(
-            f"Could not write to {address!r}: the address names a version, and only the newest version can be written.",
-            remedy=f"Write to {versioned_path.path!r}.",
+            f"Could not {operation} {address!r}: the address names a version, and only the newest version can be "
+            f"{participle}.",
+            remedy=f"Give the address {versioned_path.path!r}.",
         )
 
 

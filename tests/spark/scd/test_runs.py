@@ -12,6 +12,7 @@ from deltalite.errors import (
     CorruptDataFileError,
     InvalidRequestError,
     SchemaMismatchError,
+    SourceGapError,
 )
 from deltalite.requests import Audit, TableRequest
 from deltalite.spark.scd import changes
@@ -107,6 +108,25 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
     ]
     third = apply_rows(spark, table, query, run="four", **options)
     assert (third.skipped, third.operation) == (True, "MERGE") and third.skip_reason
+    source.rename(tmp_path / "source before")
+    write_rows(spark, source, values("id, name", "2, 'new'"), properties=FEED)
+    options["sources"] = source_of(source, read="changes", on_gap="reload")
+    with pytest.raises(SourceGapError, match=r"up to version 3.*recreated.*newest version is 0.*come before"):
+        apply_rows(spark, table, query, run="five", **options)
+
+
+@pytest.mark.campaign
+def test_a_row_from_the_time_before_the_first_untracked_column_is_a_duplicate(spark, table):
+    options = {"sequence_by": "seq", "exclude": ("seq",), "merge_schema": True, "track": ("name",)}
+    old_rows = ("1, 'a', 1", "1, 'a', 2")
+    apply_rows(spark, table, values("id, name, seq", *old_rows), **options)
+    apply_rows(spark, table, values("id, name, note, seq", "5, 'z', 'n', 1"), **options)
+    before = sorted(rows(table))
+    with_null = values("id, name, note, seq", *(row.replace("'a'", "'a', CAST(NULL AS STRING)") for row in old_rows))
+    for query in (with_null, values("id, name, seq", *old_rows)):
+        result = apply_rows(spark, table, query, **options)
+        assert (result.metrics["numDuplicateRows"], result.metrics["numRowsOpened"]) == (2, 0)
+        assert [row[:5] for row in sorted(rows(table))] == [row[:5] for row in before]
 
 
 @pytest.mark.campaign

@@ -205,8 +205,7 @@ def plan_load(
     )
     chosen = choose_range(flow, source, state, transactions)
     if chosen.after_version is None or chosen.is_empty:  # the whole snapshot, or no row with its schema
-        if source.reads_changes:
-            _check_feed(snapshot)
+        _check_feed(source, snapshot)
         return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
     first_version = chosen.after_version + 1
     try:
@@ -232,6 +231,7 @@ def plan_load(
             chosen = replace(chosen, to_version=plan.snapshot.version)
             return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
     snapshot_range = reload_or_fail(flow, source, state, transactions, gap)
+    _check_feed(source, snapshot)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 
 
@@ -260,9 +260,9 @@ def _plan_with_one_schema(
     return _plan_with_one_schema(store, source, first_version, readable_version, commits)
 
 
-def _check_feed(snapshot: Snapshot) -> None:
-    """Check that the source records its changes, so that the next run can load them."""
-    if not is_in_force("changeDataFeed", snapshot.protocol, snapshot.metadata):
+def _check_feed(source: Source, snapshot: Snapshot) -> None:
+    """Check that a source of changes records its changes, so that the next run can load them."""
+    if source.reads_changes and not is_in_force("changeDataFeed", snapshot.protocol, snapshot.metadata):
         raise ChangeFeedUnavailableError(
             f"read='changes' needs the change data feed, which is off in {snapshot.store.root}.",
             remedy="Set delta.enableChangeDataFeed in the source, or set read='appends'.",

@@ -3,25 +3,35 @@
 A vacuum of a source deletes removed files and change data files that a flow has not loaded yet. The log still has their
 commits, so a plan does not show the loss. After a read of a missing file, the command looks for the files of each
 source, and replans: the versions with the lost files are then a gap. A load without a loss needs no request for this.
+
+A file of the source's newest version is no such loss. No vacuum deletes it, so the source is damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from deltalite.change_feed import ChangePlan, plan_changes
+from deltalite.change_feed.appends import plan_appends
 from deltalite.columnar.deletion_vectors.reading import file_name
 from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.commands.flows.ranges import Loss
-from deltalite.errors import CorruptDataFileError, SourceNotFoundError
+from deltalite.errors import (
+    ChangeFeedUnavailableError,
+    CorruptDataFileError,
+    SourceNotFoundError,
+    VersionGapError,
+    VersionNotFoundError,
+)
 from deltalite.inspection.presence import Absent, Presence, requests_per_file_are_as_cheap
+from deltalite.log.listing import list_log
 from deltalite.protocol.paths import decode_path
+from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.errors import SPARK_ERRORS, is_missing_path
 
 if TYPE_CHECKING:
-    from deltalite.change_feed import ChangePlan
-    from deltalite.log.changes import ChangedFile
     from deltalite.spark.reader.incremental import SourceLoad
 
 
@@ -41,6 +51,7 @@ class LostFiles:
 
         Raises:
             NewPlanNeeded: files are lost.
+            CorruptDataFileError: a file of a source's newest version does not exist.
             StorageError: storage does not answer.
         """
         try:
@@ -48,7 +59,7 @@ class LostFiles:
         except (SourceNotFoundError, CorruptDataFileError, *SPARK_ERRORS) as error:
             if isinstance(error, SPARK_ERRORS) and not is_missing_path(error):
                 raise
-            losses = {name: find_loss(load.plan) for name, load in loads.items() if load.plan is not None}
+            losses = {name: find_loss(load) for name, load in loads.items() if not load.is_empty}
             news = {name: loss for name, loss in losses.items() if loss is not None and loss != self.loss_of(name)}
             if not news:
                 raise
@@ -57,36 +68,72 @@ class LostFiles:
             raise NewPlanNeeded(f"an incremental source has lost files: {reasons}") from error
 
 
-def find_loss(plan: ChangePlan) -> Loss | None:
-    """Look for the files of a plan, and return the loss if some do not exist.
+def find_loss(load: SourceLoad) -> Loss | None:
+    """Look for the files of a load and of the versions after it. Return the loss if some do not exist.
 
     Raises:
+        CorruptDataFileError: a file of the source's newest version does not exist.
         StorageError: storage does not answer.
     """
+    newest = Snapshot.load(load.snapshot.store)
     versions_by_name: dict[str, list[int]] = {}
-    for file in plan.files:
-        for name in _names_of(file):
-            versions_by_name.setdefault(name, []).append(file.version)
+    if load.plan is None:
+        versions_by_name = {name: [load.snapshot.version] for name in _names_in(load.snapshot)}
+    else:
+        for file in _plan_to(newest.version, load.plan, reads_feed=load.has_change_columns).files:
+            for name in _names(file.path, file.deletion_vector, file.only_rows_vector):
+                versions_by_name.setdefault(name, []).append(file.version)
     names = list(versions_by_name)
-    presence = Presence(plan.snapshot.store)
-    few = requests_per_file_are_as_cheap(names, plan.snapshot.files.num_rows)
+    presence = Presence(newest.store)
+    few = requests_per_file_are_as_cheap(names, newest.files.num_rows)
     sizes = presence.sizes_by_request(names) if few else presence.sizes(names)
-    lost = [
-        (version, name)
-        for name, size in zip(names, sizes, strict=True)
-        if size is Absent.MISSING
-        for version in versions_by_name[name]
-    ]
-    if not lost:
+    lost_names = [name for name, size in zip(names, sizes, strict=True) if size is Absent.MISSING]
+    _check_not_live(lost_names, newest)
+    lost = [(version, name) for name in lost_names for version in versions_by_name[name]]
+    if not lost or load.plan is None:
         return None
     first_version, name = min(lost)
     return Loss(file_name=name, first_version=first_version, last_version=max(lost)[0])
 
 
-def _names_of(file: ChangedFile) -> Iterator[str]:
-    """Yield the names of the files that hold the rows of a change: the data file and the files of its vectors."""
-    yield decode_path(file.path)
-    for descriptor in (file.deletion_vector, file.only_rows_vector):
+def _plan_to(newest_version: int, plan: ChangePlan, *, reads_feed: bool) -> ChangePlan:
+    """Extend a plan to the newest version, as far as one schema reads all versions."""
+    if plan.snapshot.version == newest_version:
+        return plan
+    store = plan.snapshot.store
+    try:
+        if reads_feed:
+            return plan_changes(store, plan.from_version, newest_version)
+        commits = list_log(store, 0).commits
+        return plan_appends(store, plan.from_version, newest_version, commits, skips_changes=True)
+    except (ChangeFeedUnavailableError, VersionGapError, VersionNotFoundError):
+        return plan
+
+
+def _check_not_live(lost_names: Sequence[str], newest: Snapshot) -> None:
+    if not lost_names:
+        return
+    live_names = sorted(set(lost_names).intersection(_names_in(newest)))
+    if live_names:
+        raise CorruptDataFileError(
+            f"The incremental source {newest.store.root} is damaged: its newest version, {newest.version}, needs "
+            f"{live_names[0]}, which does not exist ({len(live_names)} such files).",
+            remedy="Copy the file back, or restore the source to a version that has all of its files "
+            "(`deltalite verify` lists them).",
+        )
+
+
+def _names_in(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the names of the files of a version, and of the files of their vectors."""
+    for batch in snapshot.files.select(["path", "deletionVector"]).to_batches():
+        for row in batch.to_pylist():
+            yield from _names(row["path"], row["deletionVector"])
+
+
+def _names(path: str, *vectors: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the names of a data file and of the files of its vectors."""
+    yield decode_path(path)
+    for descriptor in vectors:
         name = None if descriptor is None else file_name(descriptor)
         if name is not None:
             yield name

@@ -6,6 +6,7 @@ that sets an offset of this flow. So no version is loaded twice or left out.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from deltalite.requests import OnGap, Source
 from deltalite.results import FlowRange
 from deltalite.txn.flows import flow_offsets
 from deltalite.txn.transaction_retention import check_keeps_transactions
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,7 @@ def reload_or_fail(
     """
     offsets = loaded_versions(flow, transactions)
     if offsets and source.on_gap is OnGap.RELOAD:
+        _log.warning("Loading the complete source %s again for the flow '%s': %s.", state.address, flow, reason)
         return _snapshot(flow, state)
     reload_remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
     if not offsets:
@@ -157,8 +161,15 @@ def reload_or_fail(
             f"with {state.address}: {reason}."
         )
         remedy = f"{reload_remedy} If another source has this name, give `incremental` another name."
-    earliest_version = min(state.earliest_available(), state.newest_version)
-    raise SourceGapError(f"{problem} The earliest available version is {earliest_version}.", remedy=remedy)
+    raise SourceGapError(f"{problem} {_available_versions(state)}", remedy=remedy)
+
+
+def _available_versions(state: SourceState) -> str:
+    """Return a sentence about the versions that can be loaded."""
+    earliest_version = state.earliest_available()
+    if state.loss is not None and earliest_version > state.newest_version:
+        return f"No version up to the newest one, {state.newest_version}, can be loaded after it."
+    return f"The earliest available version is {min(earliest_version, state.newest_version)}."
 
 
 def last_version_within(first_version: int, sizes: Iterable[int], max_bytes: int) -> int:

@@ -32,6 +32,7 @@ from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.scd.requests import (
     check_same_history,
+    check_versions_continue,
     first_write_request,
     key_condition,
     merge_request_of,
@@ -74,6 +75,7 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
         AmbiguousRowsError: rows of one key and sequence differ.
         ConstraintViolationError: a source row has no key or no sequence, or a new row breaks a rule of the table.
         SchemaMismatchError: the columns of the source do not fit the table.
+        SourceGapError: a recreated source begins again with versions that the table has.
         DeltaLiteError: as `change_rows`.
     """
     refuse_version(request.table)
@@ -119,6 +121,7 @@ def _plan_change(
 ) -> Iterator[RowChange]:
     """Plan one attempt: compute the changes on `base`, and merge them into `base`."""
     check_same_history(request, base.configuration)
+    check_versions_continue(request, base.transactions, loads.ranges.values())
     with source.computed(base, loads) as computed:
         widens = type_widening.is_enabled(base.protocol, base.metadata)
         rules = column_rules(base.protocol, base.metadata)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from deltalite.errors import InvalidRequestError
+from deltalite.commands.flows.ranges import loaded_versions
+from deltalite.errors import InvalidRequestError, SourceGapError
+from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import (
     MergeClause,
     MergeRequest,
@@ -18,6 +21,7 @@ from deltalite.requests import (
 )
 from deltalite.requests.scd import NEWEST_ROWS
 from deltalite.requests.source import fields_with_sources
+from deltalite.results import FlowRange
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 
 _PROPERTY = "deltalite.scd"
@@ -39,6 +43,29 @@ def check_same_history(request: ScdRequest, configuration: Mapping[str, str]) ->
             f"and the request needs {_history_text(request)}.",
             remedy="Use the same keys and the same scd_type in each run, or choose a new address.",
         )
+
+
+def check_versions_continue(
+    request: ScdRequest, transactions: Mapping[str, SetTransaction], ranges: Iterable[FlowRange]
+) -> None:
+    """Refuse to load an incremental source again if its versions order the rows, and are not above the loaded ones.
+
+    The new rows would come before the rows of the table. `transactions` are those of the table.
+
+    Raises:
+        SourceGapError: the source was recreated, or an older copy replaced it.
+    """
+    if re.search(r"\b_commit_version\b", request.sequence_by) is None:
+        return
+    for flow_range in ranges:
+        offsets = loaded_versions(flow_range.flow, transactions)
+        if flow_range.after_version is None and offsets and flow_range.to_version <= max(offsets.values()):
+            raise SourceGapError(
+                f"The flow '{flow_range.flow}' has loaded its source up to version {max(offsets.values())}. The source "
+                f"was recreated or replaced, and its newest version is {flow_range.to_version}. Its rows would come "
+                f"before those of {request.table}, because sequence_by is {request.sequence_by!r}.",
+                remedy="Write the history of the recreated source to another table.",
+            )
 
 
 def _history_text(request: ScdRequest) -> str:

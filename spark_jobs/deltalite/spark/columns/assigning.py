@@ -27,6 +27,7 @@ from deltalite.protocol.schema import (
 from deltalite.protocol.schema_evolution import VOID, fits
 from deltalite.spark.columns.text_values import TYPES_FROM_TEXT, text_value
 from deltalite.spark.columns.types import spark_type
+from deltalite.spark.runtime.errors import LOST_VALUE
 
 _NUMBER_TYPES = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -114,7 +115,7 @@ def _refuse_lost_values(value: Column, converted: Column, from_type: DataType, t
     problem = F.concat(
         F.lit(f"The column '{path}' is {to_type}, and the value "),
         value.cast("string"),
-        F.lit(f" ({from_type}) does not convert to it without loss."),
+        F.lit(f" ({from_type}) {LOST_VALUE}."),
     )
     refusal = F.raise_error(problem).cast(spark_type(to_type))
     return F.when(value.isNull() | converted.isNotNull(), converted).otherwise(refusal)

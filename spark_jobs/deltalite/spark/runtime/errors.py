@@ -49,6 +49,9 @@ _MAX_NAME_BYTES = 255
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST_PATTERN = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
 
+LOST_VALUE = "does not convert to it without loss"
+"""The end of the message of a failed row whose value does not fit the type of a column."""
+
 _AMBIGUOUS_ROWS_TAG = "DELTALITE_AMBIGUOUS_ROWS"
 _AMBIGUOUS_ROWS_PATTERN = re.compile(f"<{_AMBIGUOUS_ROWS_TAG}>(.*?)</{_AMBIGUOUS_ROWS_TAG}>", re.DOTALL)
 
@@ -189,6 +192,8 @@ def _remedy_for_row(message: str) -> str:
     """Return the remedy for a row that cannot be computed."""
     if cast := _BAD_CAST_PATTERN.search(message):
         return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
+    if LOST_VALUE in message:
+        return "Correct the value in the source, or convert it in `query`."
     return "Correct the input, or use a function such as try_cast or try_divide."
 
 

@@ -158,6 +158,13 @@ def null_members(layout: Layout, columns: Sequence[str]) -> Column:
     return F.lit(None).cast(spark_type(layout.struct_of(columns)))
 
 
+def members_without_values(layout: Layout, columns: Sequence[str]) -> Column:
+    """Return a struct of the type of `members` in which every member is null."""
+    struct_type = layout.struct_of(columns)
+    nulls = [F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in struct_type]
+    return F.struct(*nulls) if nulls else null_members(layout, columns)
+
+
 def _stored_columns(layout: Layout, columns: StructType) -> list[Column]:
     """Return columns of the source with the types of the table, and with texts of the lengths that it stores."""
     values = conform_columns(layout.source, columns, _source_column)

@@ -38,6 +38,7 @@ from deltalite.spark.scd.events import (
     comparable_values,
     distinct_events,
     members,
+    members_without_values,
     null_members,
 )
 from deltalite.spark.scd.layout import EVENT_DELETED, EVENT_SEQUENCE, EVENT_VALUES, Layout
@@ -75,7 +76,9 @@ def history_events(rows: DataFrame, layout: Layout) -> DataFrame:
         F.coalesce(F.col(_EVENTS), no_events),
         F.when(F.col(DELETED), F.array(delete)).otherwise(no_events),
     )
-    untracked = event[EVENT_VALUES] if layout.untracked else stored[UNTRACKED]
+    # An event from the time before the first untracked column has no values.
+    no_values = members_without_values(layout, layout.untracked)
+    untracked = F.coalesce(event[EVENT_VALUES], no_values) if layout.untracked else stored[UNTRACKED]
     return history.select(KEY, _BEGIN, STORED, F.explode(all_events).alias(_EVENT)).select(
         KEY,
         event[EVENT_SEQUENCE].alias(SEQUENCE),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deltalite.commands.flows import loads as loads_module
@@ -101,6 +103,9 @@ def test_changes_need_the_feed(source):
     assert planned(source, 2, read="changes", on_gap="reload") == (None, 4, None)
     with pytest.raises(SourceGapError, match=r"cannot begin with version 3 .*did not record.*Correct starting_version"):
         planned(source, read="changes", starting_version=3, on_gap="reload")
+    commit_actions(source, metadata())
+    with pytest.raises(ChangeFeedUnavailableError, match="which is off"):  # each later run would load all rows again
+        planned(source, 4, read="changes", on_gap="reload")
 
 
 @pytest.mark.parametrize("read", ["appends", "changes"])
@@ -215,6 +220,8 @@ def test_lost_files_of_versions_that_are_not_loaded_are_a_gap(source):
     assert planned(source, 2, loss=loss) == (2, 3, ["f3"])
     with pytest.raises(SourceGapError, match=r"cannot begin with version 2 .*no longer exists"):
         planned(source, starting_version=2, loss=loss, on_gap="reload")
+    with pytest.raises(SourceGapError, match=r"No version up to the newest one, 3, can be loaded after it"):
+        planned(source, 0, loss=replace(loss, last_version=3))
 
 
 def test_only_loads_with_new_versions_move_their_offsets(source):
