@@ -45,14 +45,28 @@ class AirflowTestError(Exception):
 
 
 class WholeAirflow:
-    """A running Airflow. Timeouts are in seconds. `variables` is added to the environment of every process."""
+    """A running Airflow. Timeouts are in seconds. `variables` is added to the environment of every process.
 
-    def __init__(self, home: Path, *, database: str | None = None, variables: Mapping[str, str] | None = None) -> None:
+    `login` has the `username` and `password` of an admin, for an Airflow in which not every user is an admin. `port` is
+    the port of the UI and the API; without it, any free port is used.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        database: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        login: Mapping[str, str] | None = None,
+        port: int | None = None,
+    ) -> None:
+        self._login = login
         self.home = home
         self.dags = home / "dags"
         self.logs = home / "logs"
         self.process_logs = home / "processes"
-        self.port, worker_logs, trigger_logs = free_ports(3)
+        free_port, worker_logs, trigger_logs = free_ports(3)
+        self.port = free_port if port is None else port
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_REMOVED_PREFIXES)}
         secret = secrets.token_hex(32)
         self.environment = {
@@ -337,7 +351,9 @@ class WholeAirflow:
 
     def _access_token(self) -> str:
         if self._token is None:
-            with urlopen(f"http://127.0.0.1:{self.port}/auth/token", timeout=60) as answer:
+            data = None if self._login is None else json.dumps(self._login).encode()
+            headers = {} if data is None else {"Content-Type": "application/json"}
+            with urlopen(Request(f"http://127.0.0.1:{self.port}/auth/token", data, headers), timeout=60) as answer:
                 self._token = json.loads(answer.read())["access_token"]
         return self._token
 

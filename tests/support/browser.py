@@ -81,6 +81,11 @@ class Browser:
         element = self.until(f"there is {selector}", lambda: self._find(selector))
         self._send("POST", f"/element/{element[_ELEMENT]}/click", {})
 
+    def type(self, selector: str, text: str) -> None:
+        """Wait for an element and type a text into it."""
+        element = self.until(f"there is {selector}", lambda: self._find(selector))
+        self._send("POST", f"/element/{element[_ELEMENT]}/value", {"text": text})
+
     def text(self, selector: str = "body") -> str:
         """Wait for an element; returns its visible text."""
         element = self.until(f"there is {selector}", lambda: self._find(selector))
