@@ -52,7 +52,7 @@ class MaintenanceRoutes(Routes):
             return self._refused(request, table, 409, problem)
         started = await self.services.start_run(request, self.services.airflow_path, dag_id, maintenance_conf(table))
         if not started.run_id:
-            _log.warning("Could not start %s for %s: %s", dag_id, table.address, started.problem)
+            _log.warning("Could not start %r for %r: %s", dag_id, table.address, started.problem)
             return self._refused(request, table, 502 if started.status < 400 else started.status, started.problem)  # noqa: PLR2004
         return RedirectResponse(self.links(request).started_run(table.key, started.run_id), 303)
 
