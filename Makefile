@@ -37,7 +37,7 @@ DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # The checks of lint, each as a target, so that make runs two of them at the same time.
 CHECKS := check-types check-language check-style check-format
 
-.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench demo demo-ui clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -128,6 +128,9 @@ bench: setup ## Run the benchmarks, side by side with their peers
 
 demo: setup ## Run the example DAGs on a real Airflow and show the table (CLUSTER=standalone: on a Spark cluster)
 	@.venv/bin/python demo/run_demo.py --cluster $(CLUSTER) $(ARGS)
+
+demo-ui: setup ## Show the tables of the demonstration in Airflow's UI until Ctrl-C (ARGS="--port 8081" for another port)
+	@.venv/bin/python demo/run_ui.py $(ARGS)
 
 clean: ## Remove the environments, the caches, and the files that runs left
 	rm -rf .venv .venv-oldest .venv-reference .hadoop .helm .kubernetes .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts

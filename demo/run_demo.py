@@ -62,6 +62,9 @@ from demo.show import show_applications, show_reports, show_table  # noqa: E402
 from demo.show_shop import TASK_IDS, changes_tables, describe_task, show_shop  # noqa: E402
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster  # noqa: E402
 
+UI_PORT = 8080
+UI_PAGE = "/plugin/delta-tables"
+"""The port and the path of the page that `make demo-ui` serves."""
 DAYS = (date(2026, 3, 1), date(2026, 3, 2))
 
 # A JVM of the demonstration lives for seconds, and handles few rows. It would spend this time on compiling code that it
@@ -416,6 +419,7 @@ def run(demo: Demo, cluster_name: str) -> None:
         conclusion += "\nshop_lake found nothing new, and loaded nothing."
     demo.console.print(f"\n[bold]{conclusion}[/]")
     demo.console.print(f"{time.monotonic() - demo.start_seconds:.0f} s. The logs of all runs: {demo.logs}")
+    demo.console.print(f"'make demo-ui' shows the tables in Airflow: http://127.0.0.1:{UI_PORT}{UI_PAGE}")
 
 
 def main() -> int:
