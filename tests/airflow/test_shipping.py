@@ -14,10 +14,9 @@ import pytest
 from airflow_provider_deltalite import shipping
 
 
-@pytest.fixture
-def package(tmp_path):
-    """The folder of a small library. It also contains files that the zip must not contain."""
-    root = tmp_path / "site" / "deltalite"
+def make_package(folder):
+    """Make the folder of a small library. It also contains files that the zip must not contain."""
+    root = folder / "site" / "deltalite"
     (root / "jobs").mkdir(parents=True)
     (root / "__init__.py").write_text("VALUE = 1\n")
     (root / "py.typed").write_text("")
@@ -30,6 +29,18 @@ def package(tmp_path):
     return root
 
 
+@pytest.fixture
+def package(tmp_path):
+    """The folder of a small library, below the folder of the test."""
+    return make_package(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def small_library(tmp_path_factory):
+    """The folder of a small library, outside of the folders of the tests."""
+    return make_package(tmp_path_factory.mktemp("library"))
+
+
 def zip_bytes_of(package) -> bytes:
     return shipping.library_zip(shipping.library_sources(package))
 
@@ -39,8 +50,9 @@ def empty_request(nonce):
 
 
 @pytest.fixture
-def temporary_folder(tmp_path, monkeypatch):
-    """A temporary folder that only this test uses."""
+def temporary_folder(tmp_path, monkeypatch, small_library):
+    """A temporary folder that only this test uses. The installed library is a small one, which is packed at once."""
+    monkeypatch.setattr(shipping, "installed_library", lambda: small_library)
     monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -200,11 +212,11 @@ def test_an_unused_zip_is_removed_after_a_week_and_a_partial_file_after_an_hour(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_zip_that_a_task_uses_is_kept_for_another_week(tmp_path):
-    library = shipping.pack_library(tmp_path)
+def test_a_zip_that_a_task_uses_is_kept_for_another_week(temporary_folder):
+    library = shipping.pack_library(temporary_folder)
     os.utime(library, (1, 1))
-    shipping.pack_library(tmp_path)
-    shipping.remove_unused_files(tmp_path, now=time.time())
+    shipping.pack_library(temporary_folder)
+    shipping.remove_unused_files(temporary_folder, now=time.time())
     assert library.exists()
 
 
