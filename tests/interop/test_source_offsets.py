@@ -51,6 +51,7 @@ def test_delta_rs_keeps_offsets(target):
     assert offsets(target) == {FLOW: 7, RESET_FLOW: -1}
 
 
+@pytest.mark.campaign
 def test_delta_spark_keeps_offsets(target, delta_spark):
     delta_spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     delta_spark.sql(f"INSERT INTO delta.`{target}` VALUES (2)")

@@ -114,6 +114,7 @@ def test_a_first_write_that_fails_leaves_no_folder(spark, table):
     assert file_names(spark, table.removesuffix("/t")) == set()
 
 
+@pytest.mark.campaign
 @pytest.mark.sample("hdfs")
 def test_a_write_with_several_files_for_each_task_keeps_all_rows(spark, table):
     write_rows(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
@@ -189,6 +190,7 @@ def columns_from_folders(frame):
     return [name for name in frame.columns if name.startswith("folder")]
 
 
+@pytest.mark.campaign
 def test_only_the_files_with_good_rows_stay_where_spark_writes_them_in_place(spark, s3a):
     table, quarantine = f"{s3a}/{uuid.uuid4()}/t", f"{s3a}/{uuid.uuid4()}/bad"
     audits = (Audit(name="ids", rows="id IS NULL", level="quarantine"),)

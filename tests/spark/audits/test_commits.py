@@ -126,6 +126,7 @@ def test_an_overwrite_is_audited_as_the_table_would_be(spark, tmp_path):
         write_rows(spark, table, values("id, x, day", "9, 9, 'a'"), mode="overwrite", audits=audits)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", kinds("vectors"))
 def test_new_rows_of_a_merge_are_the_updated_and_the_inserted_rows(spark, tmp_path, kind):
     table = tmp_path / "t"

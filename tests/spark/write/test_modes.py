@@ -107,6 +107,7 @@ def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
     table = tmp_path / "t"
     first_query = (
@@ -230,6 +231,7 @@ def test_max_records_per_file_and_optimize_write_determine_the_files(spark, tmp_
     assert len(rows(tmp_path / "d")) == 1000
 
 
+@pytest.mark.slow
 def test_a_write_without_data_change_records_that_no_row_changed(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
@@ -247,6 +249,7 @@ def test_a_write_without_data_change_records_that_no_row_changed(spark, tmp_path
     assert rows(table) == rows_before
 
 
+@pytest.mark.slow
 def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
     landing, orders = tmp_path / "landing", tmp_path / "orders"
     landing.mkdir()
@@ -276,6 +279,7 @@ def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
     assert not spark.catalog.tableExists("first")
 
 
+@pytest.mark.slow
 def test_a_self_read_sees_the_table_before_the_write(spark, tmp_path):
     table = tmp_path / "t"
     self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
@@ -310,6 +314,7 @@ def test_a_write_without_rows_commits_a_version_without_files(spark, tmp_path):
     assert rows(table) == []
 
 
+@pytest.mark.slow
 def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
     """The path of a file does not contain its partition values, so only the log states them."""
     table = tmp_path / "t"
@@ -343,6 +348,7 @@ def test_files_of_many_partitions_have_different_names_under_random_prefixes(spa
     assert sorted(rows(table)) == [(n, n) for n in range(250)]
 
 
+@pytest.mark.slow
 def test_the_result_names_the_partitions_with_changed_rows(spark, tmp_path):
     table = tmp_path / "t"
     assert write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",)).partitions == (
