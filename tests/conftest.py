@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.java_options import QUICK_JVM
+from tests.support.java_options import QUICK_JVM, ROOM_FOR_A_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.buffer.pageSize": "1m",
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {ROOM_FOR_A_SESSION}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),
