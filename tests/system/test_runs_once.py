@@ -1,7 +1,8 @@
 """Killed processes and cleared tasks under a real scheduler: the table contains the rows of each run once.
 
 The tasks of one DAG append rows with their task ids to one table. The test kills jobs before or after their commits.
-The scheduler notices a kill and starts the next attempt.
+The scheduler notices a kill and starts the next attempt. `make test` kills the worker of one task, and stops another
+task as a user does. The campaign also kills a worker after the commit of its job, and two drivers.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ def load(name, **parameters):
 
 with DAG("runs_once", schedule=None, start_date=datetime(2026, 1, 1), max_active_tasks=2):
     # The tasks run one after another, so a stopped job never takes the slot that a retry needs.
-    load("worker_before") >> load("driver_before") >> load("killed", on_rerun="write")
-    last = load("worker_after") >> load("driver_after")
+    first, killed = load("worker_before"), load("killed", on_rerun="write")
+    first >> killed
 """
-# Only the campaign clears this task.
-REPLACED = """
-    last >> load("replaced", on_rerun="replace")
+CAMPAIGN_TASKS = """
+    first >> load("driver_before") >> killed
+    # The campaign clears the last task.
+    load("worker_after") >> load("driver_after") >> load("replaced", on_rerun="replace")
 """
 ROW_COUNT = 3
 
@@ -118,8 +120,8 @@ def arguments_of_all_processes() -> str:
 
 @pytest.fixture(scope="module")
 def observed_run(whole_airflow, lake, pytestconfig):
-    """Run the DAG, and kill one job of each of five tasks. Returns the observations by their names."""
-    airflow = whole_airflow
+    """Run the DAG, and kill one job of each task. Returns the observations by their names."""
+    airflow, is_campaign = whole_airflow, pytestconfig.getoption("--campaign")
     gates = {
         name: Gates(airflow, lake / "gates", name)
         for name in ("worker_before", "worker_after", "driver_before", "driver_after", "killed", "replaced")
@@ -130,18 +132,20 @@ def observed_run(whole_airflow, lake, pytestconfig):
     gates["driver_before"].plan(1, "before")
     gates["driver_after"].plan(1, "after")
     gates["killed"].plan(1, "written")
-    airflow.add_dag("runs_once", DAG + REPLACED * pytestconfig.getoption("--campaign"))
+    airflow.add_dag("runs_once", DAG + CAMPAIGN_TASKS * is_campaign)
     run_id = airflow.trigger("runs_once", run_id="once")
     observed = {"run_id": run_id, "gates": gates}
 
     def processes(task):
         return airflow.processes_of_task("runs_once", run_id, task)
 
-    for task, point in {"worker_before": "before", "worker_after": "after"}.items():
-        gates[task].wait(1, point)
+    gates["worker_before"].wait(1, "before")
+    if is_campaign:
+        gates["worker_after"].wait(1, "after")
     observed["arguments"] = arguments_of_all_processes()
     orphaned_processes = processes("worker_before").kill_worker()
-    kill(processes("worker_after").kill_worker())
+    if is_campaign:
+        kill(processes("worker_after").kill_worker())
 
     # The retry stops before its commit, and the orphaned job continues.
     gates["worker_before"].wait(2, "before")
@@ -149,16 +153,13 @@ def observed_run(whole_airflow, lake, pytestconfig):
     psutil.wait_procs(orphaned_processes, timeout=120)
     gates["worker_before"].go(2)
 
-    for task, point in {"driver_before": "before", "driver_after": "after"}.items():
-        gates[task].wait(1, point)
-        started_processes = processes(task).descendants
-        kill(
-            [process for process in started_processes if is_jvm(process)]
-            if task == "driver_after"
-            else started_processes
-        )
-        observed[f"orphan of {task}"] = [process for process in started_processes if not is_jvm(process)]
-    kill(observed["orphan of driver_after"])
+    if is_campaign:
+        gates["driver_before"].wait(1, "before")
+        kill(processes("driver_before").descendants)
+        gates["driver_after"].wait(1, "after")
+        started_processes = processes("driver_after").descendants
+        kill([process for process in started_processes if is_jvm(process)])
+        kill(started_processes)
 
     gates["killed"].wait(1, "written")
     job_processes = processes("killed").descendants
@@ -181,6 +182,7 @@ def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflo
     assert rows_of(lake)["worker_before"] == ROW_COUNT
 
 
+@pytest.mark.campaign
 def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_after")
     assert (task["state"], task["try_number"], observed_run["gates"]["worker_after"].started_jobs) == ("success", 2, 1)
@@ -188,6 +190,7 @@ def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_air
     assert rows_of(lake)["worker_after"] == ROW_COUNT
 
 
+@pytest.mark.campaign
 def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_before")
     assert (task["state"], task["try_number"], observed_run["gates"]["driver_before"].started_jobs) == ("success", 2, 2)
@@ -195,6 +198,7 @@ def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, obser
     assert rows_of(lake)["driver_before"] == ROW_COUNT
 
 
+@pytest.mark.campaign
 def test_a_jvm_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_after")
     assert (task["state"], task["try_number"], observed_run["gates"]["driver_after"].started_jobs) == ("success", 1, 1)
@@ -227,13 +231,14 @@ def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, observed_run):
 
 
 def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, lake, observed_run):
-    path = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
+    path = "dags/runs_once/dagRuns/once/taskInstances/worker_before/links"
     links = whole_airflow.ask("GET", path)["extra_links"]
-    version = whole_airflow.xcom("runs_once", "once", "driver_before")["version"]
+    version = whole_airflow.xcom("runs_once", "once", "worker_before")["version"]
     assert links["Delta commit"] == f"https://files.example{lake}/runs/_delta_log/{version:020}.json"
     assert not links["Spark application"]
 
 
+@pytest.mark.campaign
 def test_the_log_of_a_task_shows_the_commit_and_the_cause_of_a_kill_and_has_few_groups(whole_airflow, observed_run):
     events = [
         json.loads(line)["event"] for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
