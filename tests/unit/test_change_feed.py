@@ -152,6 +152,7 @@ def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
         plan_changes(store, 1)
 
 
+@pytest.mark.slow
 @given(states=st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=5))
 def test_changes_applied_to_a_version_give_the_next_version(states):
     """Rows of a file are deleted and restored at random."""

@@ -70,6 +70,7 @@ def test_missing_data_files_never_give_fewer_rows(golden, name):
             table.to_arrow()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", table_names("read"))
 def test_earlier_versions_have_their_files_and_rows(golden, name):
     folder = golden / "expected" / name

@@ -13,6 +13,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", REPEATED)
 def test_a_hostile_text_of_any_length_is_searched_in_one_pass(part):
     assert len(redacted(part * (300_000 // len(part)))) <= 300_000  # a search from each position would take minutes

@@ -92,6 +92,7 @@ def run_script(*argv, **env):
     return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env={**os.environ, **env}, check=False)
 
 
+@pytest.mark.slow
 def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
     process = run_script("history", table, "--json", "-n", "1")
     assert (process.returncode, process.stderr, process.stdout.count("\n")) == (0, "", 1)
@@ -100,6 +101,7 @@ def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_
     assert process.stderr.startswith("deltalite: TableNotFoundError: ")
 
 
+@pytest.mark.slow
 def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     table = create_valid_table(tmp_path / "ü").root
     json_output = run_script("detail", table, "--json", PYTHONIOENCODING="ascii")
@@ -110,6 +112,7 @@ def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     assert process.returncode == 31 and "\\xf6" in process.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_the_command_without_an_error(table):
     read_end, write_end = os.pipe()
     os.close(read_end)

@@ -361,6 +361,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @examples(25)
 @given(steps=STEPS, choice=st.integers(0, 100))
 def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps, choice):

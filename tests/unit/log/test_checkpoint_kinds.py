@@ -170,6 +170,7 @@ def log():
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("replacement", ["a checkpoint of the same version", "an older checkpoint", "the commits"])
 def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, replacement, caplog):

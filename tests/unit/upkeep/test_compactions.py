@@ -48,6 +48,7 @@ kinds_by_file = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from([
 commits = st.lists(st.tuples(kinds_by_file, st.integers(0, 2), st.booleans()), min_size=2, max_size=7)
 
 
+@pytest.mark.slow
 @given(commits=commits, data=st.data())
 @examples(60)
 def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,6 +164,7 @@ def file_descriptions(draw):
     }
 
 
+@pytest.mark.slow
 @examples(100)
 @given(
     descriptions=st.lists(file_descriptions(), min_size=1, max_size=2),
