@@ -103,6 +103,7 @@ def test_wrong_sql_is_refused_before_a_row_is_computed(spark, tmp_path):
         )
 
 
+@pytest.mark.campaign
 def test_an_overwrite_is_audited_as_the_table_would_be(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(

@@ -180,6 +180,7 @@ def test_conditions_of_operations_match_the_same_rows_as_a_read(spark, unpadded,
     assert read_ids(spark, unpadded, "true") == [3]
 
 
+@pytest.mark.campaign
 def test_a_replacement_of_a_partition_finds_files_with_unpadded_partition_values(spark, unpadded):
     write_rows(spark, unpadded, "SELECT 9L AS id, 'q' AS c, 'x' AS p", mode="overwrite", partition_overwrite="dynamic")
     assert read_ids(spark, unpadded, "true") == [3, 9]

@@ -112,6 +112,7 @@ def test_columns_of_every_type_with_nulls_can_order_rows(spark, table):
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_equal_values_are_split_into_files_of_the_target_size(spark, table):
     write_rows(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")

@@ -40,6 +40,7 @@ def test_the_first_run_creates_the_table_and_the_next_run_merges_into_it(spark, 
     assert rows(table) == [(1, "a", "x"), (2, "c", "y"), (3, "d", "y")]
 
 
+@pytest.mark.campaign
 def test_the_insert_clauses_define_the_columns_of_the_created_table(spark, tmp_path):
     table = tmp_path / "t"
     inserts = [

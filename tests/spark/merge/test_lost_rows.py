@@ -64,7 +64,7 @@ def lose_rejected_rows(spark, monkeypatch):
     return losses
 
 
-@pytest.mark.sample("after the computation", "before the first commit")
+@pytest.mark.sample("before the first commit")
 @pytest.mark.parametrize("moment", ["after the computation", "before the first commit", "in the first run"])
 def test_lost_rows_are_computed_again_for_the_table_and_for_its_quarantine(spark, tmp_path, monkeypatch, moment):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"

@@ -140,6 +140,7 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
     ]  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_a_history_gets_no_rejected_row(spark, tmp_path):
     """A row without a key or a sequence, and one that contradicts another, are errors unless an audit rejects them."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"

@@ -71,6 +71,7 @@ def test_an_update_keeps_ids_and_sets_the_version_of_the_updated_rows(spark, tab
     assert row_ids_and_versions(table) == {**ids_before, 1: (ids_before[1][0], 2), 3: (ids_before[3][0], 2)}
 
 
+@pytest.mark.campaign
 def test_a_delete_keeps_the_ids_of_the_other_rows(spark, table):
     ids_before = row_ids_and_versions(table)
     delete_rows(spark, table, "id = 2")

@@ -305,6 +305,7 @@ def test_an_empty_table_keeps_its_schema_and_a_missing_version_or_table_is_an_er
         delta.read(spark, str(tmp_path))
 
 
+@pytest.mark.campaign
 def test_ten_thousand_files_are_one_relation(spark, tmp_path):
     from pyspark.sql import types as t
 
