@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.support.selection"]
+pytest_plugins = ["tests.support.folder_servers", "tests.support.selection"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="deltalite-airflow-"))

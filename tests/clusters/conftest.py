@@ -27,6 +27,7 @@ from tests.support.clusters.kubernetes import NAMESPACE, KubernetesCluster, is_b
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster
 from tests.support.clusters.tasks import context_of, run_attempt
 from tests.support.clusters.yarn import YarnCluster, yarn_cluster
+from tests.support.folder_servers import servers_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -203,17 +204,16 @@ def _state(driver_pod: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture(scope="session")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+def standalone(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> StandaloneCluster:
     """A standalone cluster."""
-    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as cluster:
-        yield cluster
+    servers = servers_of(Path(__file__).parent, pytestconfig)
+    return servers.enter_context(standalone_cluster(tmp_path_factory.mktemp("standalone")))
 
 
 @pytest.fixture(scope="session")
-def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
+def yarn(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> YarnCluster:
     """A YARN cluster with HDFS."""
-    with yarn_cluster(tmp_path_factory.mktemp("yarn")) as cluster:
-        yield cluster
+    return servers_of(Path(__file__).parent, pytestconfig).enter_context(yarn_cluster(tmp_path_factory.mktemp("yarn")))
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.folder_servers import servers_of
 from tests.support.google_storage import fake_gcs_server
 from tests.support.http_proxy import HttpProxy, http_proxy
 from tests.support.object_stores import azurite, seaweedfs
@@ -14,10 +16,9 @@ from tests.support.remote import hadoop_jars, hdfs_cluster, s3_server
 
 
 @pytest.fixture(scope="session")
-def s3():
+def s3(pytestconfig):
     """An S3 endpoint with the bucket `lake`."""
-    with s3_server() as server:
-        yield server
+    return servers_of(Path(__file__).parent, pytestconfig).enter_context(s3_server())
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +30,9 @@ def s3a(s3, spark):
 
 
 @pytest.fixture(scope="session")
-def hdfs(tmp_path_factory):
+def hdfs(tmp_path_factory, pytestconfig):
     """The address of an HDFS cluster."""
-    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as address:
-        yield address
+    return servers_of(Path(__file__).parent, pytestconfig).enter_context(hdfs_cluster(tmp_path_factory.mktemp("hdfs")))
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.airflow_processes import WholeAirflow
+from tests.support.folder_servers import servers_of
 from tests.support.postgres import postgres
 
 AIRFLOW = pytest.StashKey[WholeAirflow]()
@@ -15,9 +18,11 @@ def whole_airflow(tmp_path_factory, pytestconfig):
     """A running Airflow. Its tables are below `lake`, which is `{{ var.value.lake }}` in its DAGs."""
     home = tmp_path_factory.mktemp("airflow")
     variables = {"AIRFLOW_VAR_LAKE": str(home / "lake"), "AIRFLOW_VAR_LANDING": str(home / "landing")}
-    with postgres() as database, WholeAirflow(home, database=database, variables=variables) as airflow:
-        pytestconfig.stash[AIRFLOW] = airflow
-        yield airflow
+    servers = servers_of(Path(__file__).parent, pytestconfig)
+    database = servers.enter_context(postgres())
+    airflow = servers.enter_context(WholeAirflow(home, database=database, variables=variables))
+    pytestconfig.stash[AIRFLOW] = airflow
+    return airflow
 
 
 @pytest.hookimpl(wrapper=True)
