@@ -45,8 +45,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param validate_only: Check types, NOT NULL and constraints of this many rows like a load does, and write and commit
         nothing. No audit runs. ``metrics`` then has ``numValidRows``. (templated)
     :param file_column: The name of a column that gets the address of the file of each row. (templated)
-    :param merge_schema: Add columns that the table does not have. Without it, a file with such a column fails the task.
-        (templated)
+    :param merge_schema: Add columns that the table does not have. Without it, such a column fails the task, or its
+        records or files go to ``quarantine``. (templated)
     :param max_files: The maximum number of files in one run, the oldest first. (templated)
     :param max_bytes: The maximum size of the files in one run, the oldest first. A run loads at least one file.
         (templated)
@@ -62,8 +62,10 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
         the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
-        and ``record`` of each record of a CSV or JSON file that does not fit the schema. It gets one row for each file
-        of any format that is damaged, incomplete or of another format. The first such row creates the table. CSV and
+        and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
+        value in a column that the table does not have does not fit. It gets one row for each file of any format that is
+        damaged, incomplete or of another format, and for each Parquet or ORC file whose columns do not fit the table.
+        The first such row creates the table. CSV and
         JSON files then need ``schema`` in the source, or a table that exists. The table also gets the rows that audits
         of level ``quarantine`` reject. (templated)
     :param max_bad_share: The largest share of bad records, and of unreadable files, in a run. Above it, the task fails,

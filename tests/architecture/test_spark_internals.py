@@ -30,6 +30,7 @@ PURPOSE_BY_MODULE = {
     "spark/merge/join_condition.py": "the expressions of a merge's ON",
     "spark/expressions/non_deterministic.py": "the expressions that are not deterministic",
     "spark/scan/native_relation.py": "a scan of listed files",
+    "spark/reader/json_inference.py": "the columns of JSON records in a frame, which PySpark 4.0 infers from RDDs only",
     "spark/reader/scanned_files.py": "the files that a scan reads",
     "spark/expressions/predicates.py": "SQL conditions as predicate trees",
 }

@@ -78,6 +78,23 @@ def find_bad_files(
     return search.stopped() if search.is_above_limit else BadFiles(reasons=search.reasons)
 
 
+def find_one_bad_file(addresses: Sequence[str], is_bad: Callable[[Sequence[str]], bool]) -> str | None:
+    """Return a file that makes a group of files bad, by halves; None if only files together are bad.
+
+    Args:
+        addresses: a group that is bad.
+        is_bad: whether a group of files is bad. It takes less time for a smaller group.
+    """
+    while len(addresses) > 1:
+        half = len(addresses) // 2
+        halves = (addresses[:half], addresses[half:])
+        bad_half = next((group for group in halves if is_bad(group)), None)
+        if bad_half is None:
+            return None
+        addresses = bad_half
+    return addresses[0]
+
+
 class _Search:
     """The files that are checked so far, and the reasons of the bad ones."""
 

@@ -11,7 +11,7 @@ import pytest
 import deltalite.spark.reader.unreadable_files as unreadable_files_module
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
-from deltalite.errors import SourceChangedError, SourceError, SourceNotFoundError, StorageError
+from deltalite.errors import SchemaMismatchError, SourceChangedError, SourceError, SourceNotFoundError, StorageError
 from deltalite.loaded_files import bad_file_search
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
@@ -213,10 +213,24 @@ def test_a_fault_of_the_storage_is_no_bad_file(spark, landing, table, quarantine
     assert rows(table) == [(1, "n"), (2, "n")], "a file that is repaired during the search is loaded"
 
 
-def test_columns_that_differ_from_the_table_are_no_damage(spark, landing, table, quarantine):
+def test_a_file_whose_columns_do_not_fit_or_that_has_wrong_checksums_is_left_out(spark, landing, table, quarantine):
     define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
-    spark.sql("SELECT 1L AS id").coalesce(1).write.parquet(f"{landing}/1")
-    spark.sql("SELECT 'x' AS id").coalesce(1).write.parquet(f"{landing}/2")
-    with pytest.raises(SourceError, match="Data type mismatches"):
-        copy_files(spark, table, landing, "parquet", quarantine=str(quarantine))
-    assert not quarantine.exists() and loaded_names(table) == []
+    queries = ["1L AS id", "'x' AS id", "3L AS id, true AS new", "5 AS id", "id, md5(string(id)) AS name"]
+    for number, query in enumerate(queries):
+        spark.sql(f"SELECT {query} FROM range(4)").coalesce(1).write.parquet(f"{landing}/{number}")
+    (cut,) = (landing / "4").glob("part-*")
+    cut.write_bytes(cut.read_bytes()[:-40])
+    assert (cut.parent / f".{cut.name}.crc").exists()
+    with pytest.raises(SchemaMismatchError, match=r"The columns of .*/2/part-.* new \(boolean\)"):
+        copy_files(spark, table, landing, "parquet", pattern="[023]/*")
+    with pytest.raises(SourceError, match=rf"{cut.name}: Checksum error"):
+        copy_files(spark, table, landing, "parquet", pattern="4/*")
+    assert loaded_names(table) == []
+    result = copy_files(spark, table, landing, "parquet", quarantine=str(quarantine), max_bad_share=0.7)
+    assert sorted(row[0] for row in rows(table)) == [1, 1, 1, 1, 5, 5, 5, 5]
+    shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    reasons = {row["file"].rpartition("/")[0].rpartition("/")[2]: row["reason"] for row in shown}
+    assert "'id' is bigint in the table and string in the data" in reasons["1"]
+    assert "does not have these columns of the file: new (boolean)" in reasons["2"]
+    assert "does not match its checksums" in reasons["4"]
+    assert result.metrics["numUnreadableFiles"] == len(reasons) == 3

@@ -6,7 +6,12 @@ from random import Random
 
 import pytest
 
-from deltalite.loaded_files.bad_file_search import FILES_PER_GROUP, GroupFailure, find_bad_files
+from deltalite.loaded_files.bad_file_search import (
+    FILES_PER_GROUP,
+    GroupFailure,
+    find_bad_files,
+    find_one_bad_file,
+)
 
 
 class Files:
@@ -79,3 +84,19 @@ def test_the_search_stops_if_more_files_are_bad_than_the_limit(bad_count, stops)
 
 def test_files_that_fail_only_together_are_not_bad():
     assert Files(10, [], pair=[3, 7], names_file=False).find().reasons == {}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100])
+def test_one_file_that_makes_a_group_bad_is_found_by_halves(count):
+    addresses = [str(number) for number in range(count)]
+    checked = []
+
+    def contains(bad):
+        return lambda group: bool(checked.append(len(group)) or bad & set(group))
+
+    for bad in addresses:
+        assert find_one_bad_file(addresses, contains({bad})) == bad
+    assert sum(checked) <= 2 * count * count
+    pair = {addresses[0], addresses[-1]}
+    expected = addresses[0] if count == 1 else None
+    assert find_one_bad_file(addresses, lambda group: pair <= set(group)) == expected, "only the files together are bad"

@@ -153,8 +153,8 @@ class BadRecords(Quarantine):
             raise SourceError(
                 f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of {counts.records} records do not "
                 f"fit the schema, and max_bad_share={max_bad_share_of(self._copy)} allows fewer. {'; '.join(examples)}",
-                remedy="Check the delimiter, the header and the schema of the source. To quarantine so many records, "
-                "set max_bad_share=1.",
+                remedy="Check the delimiter, the header and the schema of the source. If the files have new columns, "
+                "set merge_schema=True to add them. To quarantine so many records, set max_bad_share=1.",
             )
 
 

@@ -35,6 +35,7 @@ from deltalite.spark.hadoop.tree import source_tree
 from deltalite.spark.reader.file_loading import SourceFiles
 from deltalite.spark.reader.source_files import no_source_rows, read_source_files
 from deltalite.spark.reader.sources import QueryRows, query_frames
+from deltalite.spark.reader.unreadable_file_error import UnfitFileError
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
@@ -187,7 +188,7 @@ class FileLoad:
         try:
             with self._unchecked_rows(spark, sources, request) as rows:
                 yield rows
-        except (SourceError, *SPARK_ERRORS) as error:
+        except (SourceError, UnfitFileError, *SPARK_ERRORS) as error:
             if isinstance(error, SourceError) or may_be_unreadable(error):
                 self._check_unchanged(spark, error)
             self.replan_without_unreadable(spark, error)

@@ -85,9 +85,10 @@ class UnreadableFiles:
 
     def _too_many(self, counted: str, reasons: Mapping[str, str]) -> SourceError:
         return SourceError(
-            f"Nothing was loaded into {self._request.table}: {counted} cannot be read, and "
+            f"Nothing was loaded into {self._request.table}: {counted} cannot be loaded, and "
             f"max_bad_share={max_bad_share_of(self._request)} allows fewer. {shown(reasons)}",
-            remedy="Check the format and the options of the source. To quarantine so many files, set max_bad_share=1.",
+            remedy="Check the format and the options of the source. If the files have new columns, set "
+            "merge_schema=True to add them. To quarantine so many files, set max_bad_share=1.",
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
@@ -25,7 +25,7 @@ TEXT_SETTINGS = {
     "spark.sql.legacy.codingErrorAction": "true",  # replaces invalid bytes, as Spark's readers do
 }
 """The settings with which the caller of `numbered_lines` must call it and run the query."""
-FILE, LINE, TEXT = "file", "line", "text"
+FILE, LINE, TEXT = "file", "line", "_deltalite_text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
 CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"
 """The characters that Spark's readers ignore in a line without a record, as ranges of a regular expression."""
@@ -84,7 +84,7 @@ def numbered_lines(spark: SparkSession, addresses: Sequence[str], line_format: L
     numbered = lines.join(F.broadcast(blocks), [_PATH, _BLOCK])
     is_header = F.col(_ID).eqNullSafe(F.col(_HEADER_ID)) if line_format.has_header else F.lit(False)
     number = F.col(_ID) - F.col(_FIRST_ID) + F.col(_FIRST_LINE)
-    return numbered.where(_has_content(line_format) & ~is_header).select(FILE, number.alias(LINE), TEXT)
+    return numbered.where(has_content(line_format) & ~is_header).select(FILE, number.alias(LINE), TEXT)
 
 
 def path_key(path: str) -> str:
@@ -100,25 +100,35 @@ def address_of(spark_path: str, by_path: Mapping[str, str]) -> str:
     return by_path.get(path_key(unquote(spark_path)), spark_path)
 
 
-def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
+def line_reader(spark: SparkSession, line_format: LineFormat) -> DataFrameReader:
+    """Return the reader of the lines. It returns them in the column `value`."""
     reader = spark.read.format("text").options(ignoreCorruptFiles="false", ignoreMissingFiles="false")
     if line_format.separator is not None:
         reader = reader.options(lineSep=line_format.separator, encoding=line_format.charset)
-    if line_format.is_whole_text:
-        reader = reader.option("wholetext", "true")
-    frame = reader.load([glob_escaped(spark_uri(address)) for address in addresses])
+    return reader.option("wholetext", "true") if line_format.is_whole_text else reader
+
+
+def line_text(line_format: LineFormat) -> Column:
+    """Return the text of a line of `line_reader`. Analyze the query with the settings `TEXT_SETTINGS`."""
     text = F.col("value")
-    if line_format.charset != "UTF-8":
-        text = F.decode(text.cast("binary"), line_format.charset)
-    return frame.select(
-        F.col("_metadata.file_path").alias(_PATH),
-        F.col("_metadata.file_block_start").alias(_BLOCK),
-        F.monotonically_increasing_id().alias(_ID),
-        text.alias(TEXT),
+    return text if line_format.charset == "UTF-8" else F.decode(text.cast("binary"), line_format.charset)
+
+
+def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
+    paths = [glob_escaped(spark_uri(address)) for address in addresses]
+    return (
+        line_reader(spark, line_format)
+        .load(paths)
+        .select(
+            F.col("_metadata.file_path").alias(_PATH),
+            F.col("_metadata.file_block_start").alias(_BLOCK),
+            F.monotonically_increasing_id().alias(_ID),
+            line_text(line_format).alias(TEXT),
+        )
     )
 
 
-def _has_content(line_format: LineFormat) -> Column:
+def has_content(line_format: LineFormat) -> Column:
     """Whether the line is neither empty nor a comment."""
     has_content = F.col(TEXT).rlike(f"[^{line_format.blank}]")
     return has_content if line_format.comment is None else has_content & ~F.col(TEXT).startswith(line_format.comment)
@@ -126,7 +136,7 @@ def _has_content(line_format: LineFormat) -> Column:
 
 def _count_blocks(lines: DataFrame, line_format: LineFormat) -> list[tuple[str, int, int, int, int | None]]:
     """Return path, start, first id, line count and the id of the first line with content of each block."""
-    header_id = F.min(F.when(_has_content(line_format), F.col(_ID)))
+    header_id = F.min(F.when(has_content(line_format), F.col(_ID)))
     counted = lines.groupBy(_PATH, _BLOCK).agg(F.min(_ID), F.count(F.lit(1)), header_id)
     return [tuple(row) for row in counted.collect()]
 

@@ -63,6 +63,7 @@ def reason_of(
     *,
     texts: Column,
     typed: Column,
+    other: Column,
 ) -> Column:
     """Return the reason why a bad record does not fit.
 
@@ -74,6 +75,7 @@ def reason_of(
         types: the types to which the texts of some columns are converted, by lower-case name.
         texts: the record, parsed with all columns as texts.
         typed: the record, parsed with its columns.
+        other: the reason for a record whose values fit their columns, null without one.
     """
     reasons = [_shape_reason(record, texts, file_format, len(columns.fields), options)]
     for column, field in zip(columns.fields, from_spark(columns), strict=True):
@@ -88,7 +90,7 @@ def reason_of(
         if is_lost is not None:
             problem = "does not convert to it without loss"
             reasons.append(F.when(is_lost, _column_reason(column.name, str(to_type), text, problem)))
-    return F.coalesce(*reasons, F.lit("The record does not fit the schema."))
+    return F.coalesce(*reasons, other, F.lit("The record does not fit the schema."))
 
 
 def _column_reason(name: str, type_text: str, text: Column, problem: str) -> Column:

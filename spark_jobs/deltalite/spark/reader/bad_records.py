@@ -18,100 +18,40 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
-from pyspark.sql import types as spark_types
 
 from deltalite.errors import SourceError
-from deltalite.protocol.schema import DataType
-from deltalite.requests import Source
-from deltalite.spark.columns.lost_values import any_of, loses_value
 from deltalite.spark.columns.names import column_named
-from deltalite.spark.columns.types import from_spark
 from deltalite.spark.reader.bad_record_lines import (
-    CSV_BLANK,
     FILE,
-    JSON_BLANK,
     LINE,
     TEXT,
     TEXT_SETTINGS,
-    LineFormat,
     address_of,
     numbered_lines,
     path_key,
-    spark_charset,
 )
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, as_texts, parsed_record, reason_of
+from deltalite.spark.reader.json_records import COUNT, RECORD, SUBJECT, bad_json_records
 from deltalite.spark.reader.observed_files import observed_files, observed_key, observes_paths
+from deltalite.spark.reader.record_schema import RecordSchema
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, computing_rows
 from deltalite.spark.runtime.session import settings
 
 _log = logging.getLogger(__name__)
-REASON, RECORD = "reason", "record"
-_PATH, _TEXTS, _PARSED, _SUBJECT, _COUNT = "_deltalite_path", "texts", "parsed", "subject", "count"
+REASON = "reason"
+PATH, _TEXTS, _PARSED = "_deltalite_path", "texts", "parsed"
 _WRITER_OPTIONS = ("sep", "delimiter", "quote", "escape")
 _OBSERVED_WITHIN_S = 60.0
-_TRUE = "true"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSchema:
-    """How the records of some files are parsed.
-
-    - `addresses`: the canonical addresses of the files.
-    - `columns`: the columns of the files, with the types of Spark's reader.
-    - `types`: the types to which texts of these columns are converted, by lower-case name.
-    """
-
-    source: Source
-    addresses: Sequence[str]
-    columns: spark_types.StructType
-    types: Mapping[str, DataType]
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """The options of the source by their lower-case names."""
-        return {name.lower(): value for name, value in self.source.options.items()}
-
-    @property
-    def line_format(self) -> LineFormat | None:
-        """How the lines of the files are read, or None if a record is not a line that Spark can decode."""
-        options, is_csv = self.options, self.source.format == "csv"
-        is_multi_line = options.get("multiline", "false").lower() == _TRUE
-        charset = spark_charset(options.get("encoding", options.get("charset", "utf-8")))
-        if charset is None or (is_csv and is_multi_line):
-            return None
-        return LineFormat(
-            separator=options.get("linesep"),
-            charset=charset,
-            has_header=is_csv and options.get("header", "false").lower() == _TRUE,
-            comment=options.get("comment") if is_csv else None,
-            is_whole_text=is_multi_line,
-            blank=CSV_BLANK if is_csv else JSON_BLANK,
-        )
-
-    @property
-    def has_encoding(self) -> bool:
-        """Whether the source names the encoding of its files."""
-        return "encoding" in self.options or "charset" in self.options
-
-    def has_lost_value(self, value_of: Callable[[str], Column]) -> Column:
-        """Return whether the conversion of a text would lose something. `value_of` returns the column of a name."""
-        conditions = [
-            loses_value(value_of(column.name), column.type, self.types[column.name.lower()])
-            for column in from_spark(self.columns)
-            if column.name.lower() in self.types
-        ]
-        lost = any_of([condition for condition in conditions if condition is not None])
-        return F.lit(False) if lost is None else F.coalesce(lost, F.lit(False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +99,8 @@ class _Part:
         """Begin a new observation of the records."""
         self._observation = Observation()
         names = self.schema.columns.names
-        is_bad = F.col(CORRUPT).isNotNull() | self.schema.has_lost_value(column_named)
-        key = observed_key(F.col(_PATH), len(self.schema.addresses))
+        is_bad = F.col(CORRUPT).isNotNull() | self.schema.is_unfit(column_named)
+        key = observed_key(F.col(PATH), len(self.schema.addresses))
         # This metric names all columns. Otherwise Spark would not parse the columns that the query does not need.
         is_null = F.array(*(column_named(name).isNull() for name in names))
         observed = self.read(self.schema.addresses).observe(
@@ -171,7 +111,7 @@ class _Part:
             F.to_json(F.collect_set(F.when(is_bad, key))).alias("files"),
             F.max(F.array_contains(is_null, F.lit(True))).alias("columns"),
         )
-        self.good_rows = observed.where(~is_bad).drop(CORRUPT, _PATH)
+        self.good_rows = self.schema.known_values(observed.where(~is_bad).drop(CORRUPT, PATH))
 
 
 class RecordSeparation:
@@ -183,9 +123,10 @@ class RecordSeparation:
     def good_rows(self, schema: RecordSchema, read: Callable[[Sequence[str]], DataFrame]) -> DataFrame:
         """Return the rows of the good records.
 
-        `read` returns the rows of files. They have the columns of `schema`, `CORRUPT` and perhaps more columns.
+        `read` returns the rows of files. They have the columns of `schema`, `CORRUPT`, `PATH` (the path of the file in
+        Spark's spelling) and perhaps more columns.
         """
-        part = _Part(schema, lambda addresses: read(addresses).withColumn(_PATH, F.col("_metadata.file_path")))
+        part = _Part(schema, read)
         self._parts.append(part)
         return part.good_rows
 
@@ -233,7 +174,7 @@ def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
             addresses = part.schema.addresses  # perhaps Spark spells a path in an unexpected way
         rows = compute_once(_with_reasons(part.schema, _records_of_reader(spark, part, addresses)))
     if _count(rows) == part.bad_count:
-        return rows.drop(_COUNT)
+        return rows.drop(COUNT)
     raise SourceError(
         f"Nothing was written: {part.bad_count} records of {part.schema.addresses[0]} and other files were bad in one "
         f"read, and {_count(rows)} in another.",
@@ -243,7 +184,7 @@ def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
 
 def _count(rows: DataFrame) -> int:
     """Return the number of rows that Spark's reader makes of the bad records."""
-    (count,) = rows.agg(F.sum(_COUNT)).collect()[0]
+    (count,) = rows.agg(F.sum(COUNT)).collect()[0]
     return count or 0
 
 
@@ -254,16 +195,16 @@ def _bad_records(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> 
         records = _records_of_reader(spark, part, addresses)
     else:
         lines = numbered_lines(spark, addresses, line_format)
-        records = _json_records(schema, lines) if schema.source.format == "json" else _csv_records(schema, lines)
+        records = bad_json_records(schema, lines) if schema.source.format == "json" else _csv_records(schema, lines)
     return _with_reasons(schema, records)
 
 
 def _with_reasons(schema: RecordSchema, records: DataFrame) -> DataFrame:
-    """Return `FILE`, `LINE`, `REASON`, `RECORD` and `_COUNT` for rows with a record and its `_SUBJECT`.
+    """Return `FILE`, `LINE`, `REASON`, `RECORD` and `COUNT` for rows with a record and its `SUBJECT`.
 
-    `_SUBJECT` is the part of the record that does not fit. The texts are valid UTF-8.
+    `SUBJECT` is the part of the record that does not fit. The texts are valid UTF-8.
     """
-    subject, file_format, options = F.col(_SUBJECT), schema.source.format, schema.options
+    subject, file_format, options = F.col(SUBJECT), schema.source.format, schema.options
     parsed = records.withColumns(
         {
             _TEXTS: parsed_record(subject, file_format, as_texts(schema.columns), options),
@@ -271,59 +212,32 @@ def _with_reasons(schema: RecordSchema, records: DataFrame) -> DataFrame:
         }
     )
     reason = reason_of(
-        subject, file_format, schema.columns, options, schema.types, texts=F.col(_TEXTS), typed=F.col(_PARSED)
+        subject,
+        file_format,
+        schema.columns,
+        options,
+        schema.types,
+        texts=F.col(_TEXTS),
+        typed=F.col(_PARSED),
+        other=schema.other_reason(subject, F.col(_PARSED).getField),
     )
     valid_texts = [
         F.make_valid_utf8(column).alias(name) for name, column in ((REASON, reason), (RECORD, F.col(RECORD)))
     ]
-    return parsed.select(FILE, LINE, *valid_texts, _COUNT)
+    return parsed.select(FILE, LINE, *valid_texts, COUNT)
 
 
 def _csv_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
     parsed = parsed_record(F.col(TEXT), "csv", schema.columns, schema.options)
-    is_bad = F.col(_PARSED)[CORRUPT].isNotNull() | schema.has_lost_value(F.col(_PARSED).getField)
+    is_bad = F.col(_PARSED)[CORRUPT].isNotNull() | schema.is_unfit(F.col(_PARSED).getField)
     bad_lines = lines.withColumn(_PARSED, parsed).where(is_bad)
-    return bad_lines.select(FILE, LINE, F.col(TEXT).alias(RECORD), F.col(TEXT).alias(_SUBJECT), F.lit(1).alias(_COUNT))
-
-
-def _json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
-    """Return the bad records of lines with one object or an array of objects.
-
-    If an object of an array cannot be parsed, the record is the whole line, because Spark's reader rejects each object
-    of it. If only the conversion of a text would lose something, the record is the object.
-    """
-    # Spark's reader rejects invalid UTF-8, unless the source names an encoding. It skips a byte order mark.
-    is_invalid = F.lit(False) if schema.has_encoding else ~F.is_valid_utf8(F.col(TEXT))
-    text = F.regexp_replace(F.col(TEXT), "^\ufeff", "")
-    is_array = text.rlike(r"^[\x00-\x20]*\[")
-    items = F.when(is_array, F.from_json(text, "array<string>", dict(schema.options))).otherwise(F.array(text))
-
-    def checked(item: Column) -> Column:
-        parsed = parsed_record(item, "json", schema.columns, schema.options)
-        return F.struct(
-            item.alias(_SUBJECT),
-            (item.isNull() | parsed.getField(CORRUPT).isNotNull()).alias("is_corrupt"),
-            schema.has_lost_value(parsed.getField).alias("is_lost"),
-        )
-
-    corrupt_items = F.filter(F.col("items"), lambda item: item["is_corrupt"])
-    count = F.when(F.col("items").isNull() | is_invalid, 1).otherwise(F.size("items"))
-    subject = F.coalesce(F.get(corrupt_items, F.lit(0))[_SUBJECT], text)
-    corrupt = F.struct(text.alias(RECORD), subject.alias(_SUBJECT), count.alias(_COUNT))
-    lost_items = F.transform(
-        F.filter(F.col("items"), lambda item: item["is_lost"]),
-        lambda item: F.struct(item[_SUBJECT].alias(RECORD), item[_SUBJECT].alias(_SUBJECT), F.lit(1).alias(_COUNT)),
-    )
-    is_corrupt = F.col("items").isNull() | (F.size(corrupt_items) > 0) | is_invalid
-    records = F.when(is_corrupt, F.array(corrupt)).otherwise(lost_items)
-    checked_lines = lines.withColumn("items", F.transform(items, checked))
-    return checked_lines.select(FILE, LINE, F.inline(records))
+    return bad_lines.select(FILE, LINE, F.col(TEXT).alias(RECORD), F.col(TEXT).alias(SUBJECT), F.lit(1).alias(COUNT))
 
 
 def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
     """Return the bad records as Spark's reader returns them, without line numbers.
 
-    If only the conversion of a text would lose something, the record is the text that Spark makes of the columns.
+    If a record can be parsed and does not fit, it is the text that Spark makes of the columns.
     """
     schema = part.schema
     if schema.source.format == "json":
@@ -333,18 +247,18 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
         written_options = {name: schema.options[name] for name in _WRITER_OPTIONS if name in schema.options}
         text = F.to_csv(F.struct(*values), written_options)
     record = F.coalesce(F.col(CORRUPT), text)
-    rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.has_lost_value(column_named))
+    rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.is_unfit(column_named))
     rows = compute_once(rows)
     by_path = {path_key(address): address for address in addresses}
-    paths = [row[0] for row in rows.select(_PATH).distinct().collect()]
+    paths = [row[0] for row in rows.select(PATH).distinct().collect()]
     names = [address_of(path, by_path) for path in paths]
-    files = pa.table({_PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})
-    return rows.join(F.broadcast(spark.createDataFrame(files)), _PATH).select(
+    files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})
+    return rows.join(F.broadcast(spark.createDataFrame(files)), PATH).select(
         FILE,
         F.lit(None).cast("bigint").alias(LINE),
         record.alias(RECORD),
-        record.alias(_SUBJECT),
-        F.lit(1).alias(_COUNT),
+        record.alias(SUBJECT),
+        F.lit(1).alias(COUNT),
     )
 
 

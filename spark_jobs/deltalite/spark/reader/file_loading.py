@@ -19,13 +19,24 @@ from deltalite.errors import SchemaMismatchError, SourceError
 from deltalite.protocol.partition_folders import PartitionFolders, group_by_partition_folders
 from deltalite.protocol.schema import DataType, DecimalType, StructType
 from deltalite.protocol.source_schemas import DATE, STRING, with_types_as_text
+from deltalite.protocol.unknown_columns import known_columns, with_unknown_as_text
 from deltalite.requests import Source
 from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark, spark_type, to_spark
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.reader.bad_record_lines import (
+    TEXT,
+    TEXT_SETTINGS,
+    LineFormat,
+    has_content,
+    line_reader,
+    line_text,
+)
 from deltalite.spark.reader.bad_record_reasons import PERMISSIVE, corrupt_field
-from deltalite.spark.reader.bad_records import RecordSchema, RecordSeparation
+from deltalite.spark.reader.bad_records import PATH, RecordSeparation
+from deltalite.spark.reader.json_records import json_rows
+from deltalite.spark.reader.record_schema import RecordSchema
 from deltalite.spark.reader.scanned_files import count_scanned_files
 from deltalite.spark.runtime.session import settings
 
@@ -65,18 +76,27 @@ class FileLoader:
         files: all files of the read.
         table: the columns of the table, None if they are unknown. Partition values get their types.
         separation: separates the bad records of CSV and JSON files, None if a bad record fails the query.
+        merge_schema: whether the table may get new columns. If not, a value in such a column makes a record bad.
 
     Raises:
         SourceError: the partition folders are too different.
     """
 
     def __init__(
-        self, spark: SparkSession, files: SourceFiles, table: StructType | None, separation: RecordSeparation | None
+        self,
+        spark: SparkSession,
+        files: SourceFiles,
+        table: StructType | None,
+        separation: RecordSeparation | None,
+        *,
+        merge_schema: bool,
     ) -> None:
-        self._spark = spark
+        self.spark = spark
         self._files = files
         self._table = table
         self._separation = separation
+        separates_new_columns = separation is not None and files.source.schema is None and not merge_schema
+        self._all_columns = table if separates_new_columns else None  # the only columns that good records have
         groups = group_by_partition_folders(files.folder, files.addresses)
         if len(groups) > _MAX_PARTITION_GROUPS:
             bases = [f"'{group.base}'" for group in groups][:3]
@@ -85,7 +105,7 @@ class FileLoader:
                 f"{', '.join(bases)}. Spark reads at most {_MAX_PARTITION_GROUPS} kinds together.",
                 remedy="Set `pattern` or `max_files`, so that a run loads fewer folders.",
             )
-        self._partition_names = {name for group in groups for name in group.lower_names}
+        self.partition_names = {name for group in groups for name in group.lower_names}
         self._scanned_addresses: set[str] = set()
 
     def skip_empty(self, address: str) -> None:
@@ -99,9 +119,18 @@ class FileLoader:
             raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)
 
     def load(
-        self, addresses: Sequence[str], schema: StructType | str | None, options: Mapping[str, str] | None = None
+        self,
+        addresses: Sequence[str],
+        schema: StructType | str | None,
+        options: Mapping[str, str] | None = None,
+        *,
+        names: StructType | None = None,
     ) -> DataFrame:
-        """Return the rows of files with the same columns. Their partition folders may differ."""
+        """Return the rows of files with the same columns. Their partition folders may differ.
+
+        `names` are the columns of all JSON records, if a separation checks their names. The files are then read as
+        lines (`json_lines.py`).
+        """
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
             read_schema = self.configured(options or {}).load(uris(addresses)).schema
@@ -110,10 +139,14 @@ class FileLoader:
                 for group, files in groups.items()
             ]
         elif isinstance(schema, StructType):
-            types = {field.name.lower(): field.type for field in schema}
+            known = schema
+            if self._all_columns is not None:
+                known = known_columns(schema, self._all_columns)
+                schema = with_unknown_as_text(schema, self._all_columns)
+            types = {field.name.lower(): field.type for field in known}
             text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
             frames = [
-                self._load_group(group, files, _without(text_schema, group), types, options)
+                self._load_group(group, files, _without(text_schema, group), types, options, names)
                 for group, files in groups.items()
             ]
         else:
@@ -127,6 +160,7 @@ class FileLoader:
         schema: spark_types.StructType | str | None,
         types: Mapping[str, DataType],
         options: Mapping[str, str] | None,
+        names: StructType | None = None,
     ) -> DataFrame:
         """Return the rows of files with the same partition columns.
 
@@ -139,20 +173,20 @@ class FileLoader:
             reader = self.configured(options or {}, group)
             if read_schema is not None:
                 reader = reader.schema(read_schema)
-            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+            with settings(self.spark, _PARTITION_VALUES_ARE_TEXT):
                 return self._with_file_column(reader.load(uris(addresses)))
 
         if self._separation is None or schema is None:
             frame = read(addresses, schema)
         else:
-            frame = self._good_rows(self._separation, group, addresses, schema, types, read)
+            frame = self._good_rows(self._separation, group, addresses, schema, types, read, names)
         self._check_scan(frame, addresses)
         return self._converted(frame, types, group)
 
     def _check_scan(self, frame: DataFrame, addresses: Sequence[str]) -> None:
         """Check that the frame scans all of these files that are not empty."""
         file_count = sum(self._files.sizes[address] > 0 for address in addresses)
-        scanned_count = count_scanned_files(self._spark, frame)
+        scanned_count = count_scanned_files(self.spark, frame)
         if scanned_count < file_count:
             raise self._incomplete_scan(scanned_count, file_count, addresses)
         self._scanned_addresses.update(addresses)
@@ -169,7 +203,7 @@ class FileLoader:
     def united(self, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all frames, by the names of the columns."""
         if len(frames) > 1:
-            frames = _with_partition_texts(frames, self._partition_names)
+            frames = _with_partition_texts(frames, self.partition_names)
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _good_rows(
@@ -180,11 +214,12 @@ class FileLoader:
         spark_schema: spark_types.StructType | str,
         types: Mapping[str, DataType],
         read: Callable[[Sequence[str], spark_types.StructType], DataFrame],
+        names: StructType | None,
     ) -> DataFrame:
         """Return the rows of the good records, before texts are converted to `types`."""
         if isinstance(spark_schema, str):
             # Spark's reader parses the DDL, so that each spelling that it accepts is accepted here.
-            with settings(self._spark, _PARTITION_VALUES_ARE_TEXT):
+            with settings(self.spark, _PARTITION_VALUES_ARE_TEXT):
                 spark_schema = self.configured({}, group).schema(spark_schema).load(uris(addresses)).schema
         with_corrupt = spark_types.StructType([*spark_schema.fields, corrupt_field()])
         schema = RecordSchema(
@@ -192,8 +227,30 @@ class FileLoader:
             addresses=addresses,
             columns=_without(spark_schema, group),
             types=types,
+            table=self._all_columns,
+            names=names,
         )
-        return separation.good_rows(schema, lambda addresses: read(addresses, with_corrupt))
+
+        line_format = None if names is None else schema.line_format
+
+        def rows(addresses: Sequence[str]) -> DataFrame:
+            if line_format is not None:
+                return self._rows_of_lines(schema, line_format, group, addresses)
+            return read(addresses, with_corrupt).withColumn(PATH, F.col(_FILE_PATH))
+
+        return separation.good_rows(schema, rows)
+
+    def _rows_of_lines(
+        self, schema: RecordSchema, line_format: LineFormat, group: PartitionFolders, addresses: Sequence[str]
+    ) -> DataFrame:
+        """Return the rows of JSON files, which are read as lines."""
+        self._check_file_column(schema.columns.names)
+        with settings(self.spark, {**_PARTITION_VALUES_ARE_TEXT, **TEXT_SETTINGS}):
+            reader = self._with_base_path(line_reader(self.spark, line_format), group)
+            lines = self._with_file_column(reader.load(uris(addresses))).withColumns(
+                {PATH: F.col(_FILE_PATH), TEXT: line_text(line_format)}
+            )
+            return json_rows(schema, lines.where(has_content(line_format)).drop("value"))
 
     def _types_read_as_text(self) -> Callable[[DataType], bool]:
         """Return which types are read as STRING, because Spark's reader would round or cut values of them.
@@ -228,23 +285,30 @@ class FileLoader:
         name = self._files.file_column
         if name is None:
             return frame
-        if name.lower() in (column.lower() for column in frame.columns):
+        self._check_file_column(frame.columns)
+        return frame.withColumn(name, F.col(_FILE_PATH))
+
+    def _check_file_column(self, columns: Sequence[str]) -> None:
+        name = self._files.file_column
+        if name is not None and name.lower() in (column.lower() for column in columns):
             raise SchemaMismatchError(
                 f"The files have a column '{name}', so file_column cannot have this name.",
                 remedy="Choose another name for file_column.",
             )
-        return frame.withColumn(name, F.col(_FILE_PATH))
 
     def configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
         """Return the reader. Without a group of files with partition folders, it has no partition columns."""
         source = self._files.source
-        reader = self._spark.read.format(source.format).options(**{**options, **source.options, **STRICT})
+        reader = self.spark.read.format(source.format).options(**{**options, **source.options, **STRICT})
         if source.format in ("csv", "json"):
             reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
-        if group is not None and group.names:
-            base = f"{self._files.folder.rstrip('/')}/{group.base}" if group.base else self._files.folder
-            reader = reader.option("basePath", spark_uri(base))
-        return reader
+        return reader if group is None else self._with_base_path(reader, group)
+
+    def _with_base_path(self, reader: DataFrameReader, group: PartitionFolders) -> DataFrameReader:
+        if not group.names:
+            return reader
+        base = f"{self._files.folder.rstrip('/')}/{group.base}" if group.base else self._files.folder
+        return reader.option("basePath", spark_uri(base))
 
 
 def uris(addresses: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The rows of listed source files, read with the types of the table.
 
-- Parquet and ORC files have types. Columns that a file lacks are null. If Parquet files differ in the types of a
-  column, Spark reads them with the types of the table, and fails for a type that it cannot widen.
+- Parquet and ORC files have types. Columns that a file lacks are null. If files differ in the types of a column, Spark
+  reads them with the types of the table, and fails for a type that it cannot widen.
 - Avro files need a schema in the request.
 - JSON has no types, so Spark infers the columns of the files. Columns that the table has are read with its types.
 - CSV files with a header are grouped by their headers, because Spark assigns columns to a header by position.
@@ -27,7 +27,8 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import InvalidRequestError, SchemaMismatchError, SourceError, SourceNotFoundError
+from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+from deltalite.loaded_files.bad_file_search import find_one_bad_file
 from deltalite.protocol.column_rules import GENERATION
 from deltalite.protocol.identity_columns import START
 from deltalite.protocol.partition_folders import group_by_partition_folders
@@ -38,14 +39,22 @@ from deltalite.protocol.source_schemas import (
     schema_for_reading,
     wider_columns,
 )
+from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.reader.bad_records import RecordSeparation
+from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.file_loading import FileLoader, SourceFiles, uris
-from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
-from deltalite.spark.runtime.errors import SPARK_ERRORS, file_problem, first_line, is_missing_path, is_schema_conflict
-from deltalite.spark.runtime.session import settings
+from deltalite.spark.reader.json_files import JsonReader
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError, unfit_file
+from deltalite.spark.runtime.errors import (
+    SPARK_ERRORS,
+    file_problem,
+    first_line,
+    is_missing_path,
+    is_schema_conflict,
+)
 
 _HEADER_THREADS = 16
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
@@ -124,23 +133,72 @@ class _Reader:
         self._table = table
         self._merge_schema = merge_schema
         self._separation = separation
-        self._loader = FileLoader(spark, files, table, separation)
+        self._groups: Mapping[tuple[str, ...], Sequence[str]] = {}  # the CSV files by their headers
+        self._loader = FileLoader(spark, files, table, separation, merge_schema=merge_schema)
+        self._inference = ColumnInference(spark, files, self._loader, drops_bad_records=separation is not None)
 
     def frame(self) -> DataFrame:
         """Return the rows of all files."""
         frame = self._frame()
         self._loader.check_complete()
+        if self._table is not None and self._files.source.schema is None:
+            self._check_columns(from_spark(frame.schema), self._table)
         return frame
+
+    def _check_columns(self, columns: StructType, table: StructType) -> None:
+        """Check that the columns of the files fit the table, so that an error names a file. Raises `UnfitFileError`.
+
+        The write checks the columns that are in no file: those of partition folders, and `file_column`.
+        """
+        other_names = {*self._loader.partition_names, (self._files.file_column or "").lower()}
+
+        def problem_of(columns: StructType) -> str | None:
+            in_files = StructType(tuple(field for field in columns if field.name.lower() not in other_names))
+            if self._files.source.schema is not None:  # Spark ignores other columns of the files
+                in_files = known_columns(in_files, table)
+            return columns_problem(in_files, table, merge_schema=self._merge_schema)
+
+        problem = problem_of(columns)
+        if problem is None:
+            return
+
+        def is_unfit(addresses: Sequence[str]) -> bool:
+            return any(map(problem_of, self._columns_of(addresses)))
+
+        address = find_one_bad_file(self._files.addresses, is_unfit)
+        if address is not None:
+            problems = map(problem_of, self._columns_of([address]))
+            raise unfit_file(self._files.source.format, address, next(filter(None, problems), problem), table)
+
+    def _check_stored_types(self, schema: StructType) -> None:
+        """Check that a schema holds each value of the ORC files. Spark's reader would make NULL of the other values."""
+        for stored in self._stored_schemas(self._files.addresses, _MAX_MERGES):
+            self._check_columns(stored, schema)
+
+    def _columns_of(self, addresses: Sequence[str]) -> list[StructType]:
+        """Return the columns of files, in one or several schemas."""
+        match self._files.source.format:
+            case "parquet" | "orc":
+                return self._stored_schemas(addresses, _MAX_MERGES)
+            case "json":
+                inferred = self._inference.columns(addresses)
+                return [inferred if self._table is None else schema_for_reading(inferred, self._table)]
+            case "csv":
+                headers = (header for header, files in self._groups.items() if not set(files).isdisjoint(addresses))
+                return [columns_by_header(header, self._table, {}) for header in headers]
+            case _:
+                return [from_spark(self._loader.configured({}).load(uris(addresses)).schema)]
 
     def _frame(self) -> DataFrame:
         source, addresses = self._files.source, self._files.addresses
         if source.schema is not None:
-            return self._loader.load(addresses, source.schema)
+            frame = self._loader.load(addresses, source.schema)
+            if source.format == "orc":
+                self._check_stored_types(from_spark(frame.schema))
+            return frame
         match source.format:
-            case "parquet":
-                return self._parquet()
-            case "orc":
-                return self._loader.load(addresses, None, _MERGED)
+            case "parquet" | "orc":
+                return self._with_stored_types()
             case "json":
                 return self._json()
             case "csv":
@@ -149,18 +207,22 @@ class _Reader:
             case _:
                 return self._loader.load(addresses, None)
 
-    def _parquet(self) -> DataFrame:
+    def _with_stored_types(self) -> DataFrame:
         """Return the rows, with the types of the table if the files have different types in a column."""
-        addresses = self._files.addresses
+        addresses, table = self._files.addresses, self._table
         try:
             return self._loader.load(addresses, None, _MERGED)
         except SPARK_ERRORS as error:
-            if self._table is None or not is_schema_conflict(error):
+            if table is None or not is_schema_conflict(error):
                 raise
-        inferred = wider_columns(self._parquet_schemas(addresses, _MAX_MERGES))
-        return self._loader.load(addresses, schema_for_reading(StructType(tuple(inferred.values())), self._table))
+        schemas = self._stored_schemas(addresses, _MAX_MERGES)
+        if self._files.source.format == "orc":  # its reader makes NULL of a value that does not fit
+            for schema in schemas:
+                self._check_columns(schema, table)
+        inferred = wider_columns(schemas)
+        return self._loader.load(addresses, schema_for_reading(StructType(tuple(inferred.values())), table))
 
-    def _parquet_schemas(self, addresses: Sequence[str], merges: int) -> list[StructType]:
+    def _stored_schemas(self, addresses: Sequence[str], merges: int) -> list[StructType]:
         """Return schemas that together have all columns of the files. `merges` limits the number of attempts."""
         try:
             return [from_spark(self._loader.configured(_MERGED).load(uris(addresses)).schema)]
@@ -169,31 +231,37 @@ class _Reader:
                 raise
         half = len(addresses) // 2
         parts = (addresses[:half], addresses[half:])
-        return [schema for part in parts for schema in self._parquet_schemas(part, merges // 2)]
+        return [schema for part in parts for schema in self._stored_schemas(part, merges // 2)]
 
     def _json(self) -> DataFrame:
-        inferred = self._inferred(self._files.addresses)
-        if self._table is not None:
-            inferred = schema_for_reading(inferred, self._table)
-            if not inferred.fields:  # the files have no record
-                inferred = self._stored_columns(self._table)
-        return self._loader.load(self._files.addresses, self._checked(inferred))
+        reader = JsonReader(
+            inference=self._inference,
+            loader=self._loader,
+            table=self._table,
+            merge_schema=self._merge_schema,
+            separates=self._separation is not None,
+        )
+        return reader.frame()
 
     def _csv_by_position(self) -> DataFrame:
-        if self._table is None:
-            return self._loader.load(self._files.addresses, self._checked(self._inferred(self._files.addresses)))
-        return self._loader.load(self._files.addresses, self._stored_columns(self._table))
+        files, table = self._files, self._table
+        if table is None:
+            columns = checked_columns(files, self._inference.columns(files.addresses))
+        else:
+            columns = stored_columns(files, table)
+        return self._loader.load(files.addresses, columns)
 
     def _csv_with_headers(self, reader: CsvHeaderReader) -> DataFrame:
         groups = self._addresses_by_header(reader)
         inferred: Mapping[str, StructField] = {}
         if self._table is None or self._merge_schema:
             with_new_columns = [header for header in groups if self._has_new_column(header)]
-            inferred = wider_columns(self._inferred(groups[header]) for header in with_new_columns)
+            inferred = wider_columns(self._inference.columns(groups[header]) for header in with_new_columns)
         if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
-            self._checked(StructType(()))
+            checked_columns(self._files, StructType(()))
+        self._groups = groups
         if not groups:
-            names = self._stored_columns(self._table).names if self._table else ()
+            names = stored_columns(self._files, self._table).names if self._table else ()
             groups = {tuple(names): list(self._files.addresses)}
         frames = [
             self._loader.load(addresses, columns_by_header(header, self._table, inferred))
@@ -223,35 +291,6 @@ class _Reader:
 
     def _has_new_column(self, header: Sequence[str]) -> bool:
         return self._table is None or any(self._table.find(name) is None for name in header)
-
-    def _stored_columns(self, table: StructType) -> StructType:
-        """Return the columns of the table that are stored in the files or in their folders."""
-        return StructType(tuple(f for f in table if f.name.lower() != (self._files.file_column or "").lower()))
-
-    def _inferred(self, addresses: Sequence[str]) -> StructType:
-        """Return the columns that Spark infers from the content of the files."""
-        # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
-        is_json = self._files.source.format == "json"
-        with settings(self._spark, {"spark.sql.caseSensitive": "true"} if is_json else {}):
-            reader = self._loader.configured({"inferSchema": "true"})
-            if self._separation is not None:  # no column follows from a record that is no JSON
-                reader = reader.option("mode", "DROPMALFORMED")
-            spark_schema = reader.load(uris(addresses)).schema
-        try:
-            return from_spark(spark_schema)
-        except SchemaMismatchError as error:
-            raise SchemaMismatchError(
-                f"Could not infer the columns of the files in {self._files.folder}: {error.problem}",
-                remedy="Write each name with one spelling, or load the files of each spelling in separate runs.",
-            ) from error
-
-    def _checked(self, schema: StructType) -> StructType:
-        if not schema.fields:
-            raise SourceError(
-                f"The columns of the files in {self._files.folder} are unknown: the files have no record.",
-                remedy="Give `schema` in the source, or wait for a file with records.",
-            )
-        return schema
 
 
 def _refuse_capital_endings(files: SourceFiles) -> None:

@@ -1,9 +1,33 @@
-"""The error for a source file that cannot be read, whatever its records are."""
+"""The errors for a source file that cannot be loaded, whatever its records are.
+
+A copy with a quarantine leaves such a file out.
+"""
 
 from __future__ import annotations
 
-from deltalite.errors import SourceError
+from deltalite.errors import SchemaMismatchError, SourceError
+from deltalite.protocol.schema import StructType
+from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 
 
 class UnreadableFileError(SourceError):
-    """One file of a source cannot be read. A copy with a quarantine leaves the file out."""
+    """One file of a source cannot be read."""
+
+
+class UnfitFileError(SchemaMismatchError):
+    """The columns of one file do not fit the table. `address` is the file."""
+
+    def __init__(self, problem: str, *, remedy: str, address: str = "") -> None:
+        super().__init__(problem, remedy=remedy)
+        self.address = address
+
+
+def unfit_file(file_format: str, address: str, problem: str, table: StructType) -> UnfitFileError:
+    """Return the error for a file with other columns than the table. `problem` says why they do not fit."""
+    left_out = "the records with such columns" if file_format in FORMATS_WITH_BAD_RECORDS else "the file"
+    return UnfitFileError(
+        f"The columns of {address} do not fit the table. {problem} The table has: {', '.join(table.names)}.",
+        remedy=f"Set merge_schema=True to add new columns. Or set `quarantine`, which leaves out {left_out}, or leave "
+        "the file out with `pattern` or `file_names`.",
+        address=address,
+    )

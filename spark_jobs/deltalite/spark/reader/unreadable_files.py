@@ -1,6 +1,6 @@
-"""The search for source files that cannot be read at all, after a read of several files has failed.
+"""The search for source files that cannot be loaded at all, after a read of several files has failed.
 
-A file is unreadable if all of this holds:
+A file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
 
 1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
    Avro files are read with their stored columns, so other columns than those of the table are no damage.
@@ -8,6 +8,9 @@ A file is unreadable if all of this holds:
 3. If a retry could help, by the reason, a second read fails too.
 
 So a fault of the storage, of the network or of the installation is an error, and never a bad file.
+
+The columns of a Parquet or ORC file do not fit in two cases: the table lacks one of them and does not get new columns,
+or a type of the table does not hold each value of the stored type.
 """
 
 from __future__ import annotations
@@ -16,31 +19,41 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from deltalite.errors import DeltaLiteError, SourceNotFoundError
 from deltalite.loaded_files.bad_file_search import BadFiles, GroupFailure, find_bad_files
 from deltalite.protocol.schema import StructType
+from deltalite.protocol.source_schemas import schema_for_reading
+from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
+from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.reader.bad_record_lines import address_of, path_key
 from deltalite.spark.reader.bad_records import RecordSeparation
 from deltalite.spark.reader.file_loading import STRICT, SourceFiles, uris
 from deltalite.spark.reader.source_files import read_source_files
-from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
-from deltalite.spark.runtime.errors import SPARK_ERRORS, damage_of_file, is_permanent_damage, path_of_unread_file
+from deltalite.spark.reader.unreadable_file_error import UnfitFileError, UnreadableFileError
+from deltalite.spark.runtime.errors import (
+    SPARK_ERRORS,
+    damage_of_file,
+    is_permanent_damage,
+    path_of_unread_file,
+    type_mismatch,
+)
 from deltalite.storage.local import storage_error
 
 _log = logging.getLogger(__name__)
 _FORMATS_WITH_COLUMNS = ("parquet", "orc", "avro")
+_LEFT_OUT = (UnreadableFileError, UnfitFileError)
 _ANY_SCHEMA = "_deltalite STRING"  # reads the footer, or the header, and no column
 _CHUNK_BYTES = 8 * 1024 * 1024
 _READ_ERRORS = (DeltaLiteError, *SPARK_ERRORS)
 
 
 def may_be_unreadable(error: Exception) -> bool:
-    """Whether a read failed perhaps because of an unreadable file."""
-    return isinstance(error, UnreadableFileError) or damage_of_file(error) is not None
+    """Whether a read failed perhaps because of a file that is unreadable, or whose columns do not fit the table."""
+    return isinstance(error, _LEFT_OUT) or damage_of_file(error) is not None or type_mismatch(error) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +92,7 @@ class FileChecker:
         error = self._failure_of(addresses)
         if error is None:
             return None
-        path = path_of_unread_file(error)
+        path = error.address if isinstance(error, UnfitFileError) else path_of_unread_file(error)
         by_path = {path_key(address): address for address in addresses}
         return GroupFailure(address=None if path is None else address_of(path, by_path))
 
@@ -98,8 +111,12 @@ class FileChecker:
         return None
 
     def _reason_of(self, address: str) -> str | None:
-        """Return why a file is unreadable, as a sentence, or None if it is not."""
+        """Return why a file is unreadable, or does not fit the table, as a sentence. None for a good file."""
         error = self._failure_alone(address)
+        if error is None and self.files.source.format in _FORMATS_WITH_COLUMNS:
+            return self._problem_of_columns(address)
+        if isinstance(error, UnfitFileError):
+            return error.problem
         if error is None or not may_be_unreadable(error):
             return None
         if self._delivered_bytes(address) != self.files.sizes[address]:
@@ -119,9 +136,7 @@ class FileChecker:
         """Read all rows of a file without the columns of the table, and return the error, None without one."""
         if self.files.source.format not in _FORMATS_WITH_COLUMNS:
             return self._failure_of([address])
-        source = self.files.source
-        reader = self.spark.read.format(source.format).options(**{**source.options, **STRICT})
-        (path,) = uris([address])
+        reader, path = self._columns_reader(address)
         try:
             _read_all(reader.load(path))
         except SPARK_ERRORS as error:
@@ -133,6 +148,35 @@ class FileChecker:
             _read_all(reader.schema(_ANY_SCHEMA).load(path))
         except SPARK_ERRORS as error:
             return error
+        return None
+
+    def _columns_reader(self, address: str) -> tuple[DataFrameReader, str]:
+        """Return the reader of the stored columns of a file, and the path for it."""
+        source = self.files.source
+        (path,) = uris([address])
+        return self.spark.read.format(source.format).options(**{**source.options, **STRICT}), path
+
+    def _problem_of_columns(self, address: str) -> str | None:
+        """Return why the stored columns of a readable file do not fit the schema of the read; None if they do."""
+        reader, path = self._columns_reader(address)
+        schema, table = self.files.source.schema, self.table
+        columns = from_spark(reader.load(path).schema)
+        if schema is not None:
+            table = from_spark(reader.schema(schema).load(path).schema)
+            columns = known_columns(columns, table)  # Spark ignores the other ones
+        if table is None:
+            return None
+        problem = None
+        if schema is None or self.files.source.format == "orc":
+            problem = columns_problem(columns, table, merge_schema=self.merge_schema)
+        if problem is not None:
+            return f"The columns of the file do not fit. {problem}"
+        reader = reader.schema(schema or to_spark(schema_for_reading(columns, table)))
+        try:
+            _read_all(reader.load(path))
+        except SPARK_ERRORS as error:
+            problem = type_mismatch(error)
+            return None if problem is None else f"The columns of the file do not fit. {problem}"
         return None
 
     def _delivered_bytes(self, address: str) -> int:

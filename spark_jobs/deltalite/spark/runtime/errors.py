@@ -28,14 +28,20 @@ from deltalite.errors import (
 from deltalite.spark.runtime.read_failures import (
     damage_reason,
     has_bad_record,
+    has_wrong_checksum,
     missing_file,
     permanent_read_failure,
     read_failure,
+    type_mismatch_problem,
     unread_path,
 )
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """The errors that a call into Spark raises for a failed query."""
+REMEDY_FOR_BAD_RECORD = (
+    "Correct the record, or set the parameter `quarantine` of DeltaCopyOperator, which loads the good records and "
+    "keeps the bad ones apart."
+)
 
 # Errors that every retry meets again, by the class of Spark's SQLSTATE. Errors of rows: 21 cardinality, 22 data,
 # 23 constraints, P0001 raise_error. Errors in the text of the query: 42 and 0A.
@@ -43,6 +49,7 @@ _CONDITION_PATTERN = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
 _DATA_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
 _QUERY_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
 _SCHEMA_CONFLICT = "[CANNOT_MERGE_SCHEMAS]"
+_REPEATED_COLUMN = "[COLUMN_ALREADY_EXISTS]"
 _LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
@@ -181,10 +188,7 @@ def reading_table(root: str) -> Iterator[None]:
 def _remedy_for_file(text: str) -> str:
     """Return the remedy for a file that cannot be read."""
     if has_bad_record(text):
-        return (
-            "Correct the record, or set the parameter `quarantine` of DeltaCopyOperator, which loads the good records "
-            "and keeps the bad ones apart."
-        )
+        return REMEDY_FOR_BAD_RECORD
     return "Correct or replace the file. DeltaCopyOperator can leave it out with `pattern` or `file_names`."
 
 
@@ -212,6 +216,26 @@ def is_schema_conflict(error: Exception) -> bool:
     return _SCHEMA_CONFLICT in _with_causes(error)
 
 
+def is_bad_record(error: Exception) -> bool:
+    """Whether a read failed because a record does not fit the schema, or has another format."""
+    return isinstance(error, SPARK_ERRORS) and has_bad_record(_with_causes(error))
+
+
+def repeated_column(error: Exception) -> str | None:
+    """Return Spark's message if a column occurs twice in a schema, or None for any other error."""
+    message = first_line(error)
+    return message if _REPEATED_COLUMN in message else None
+
+
+def type_mismatch(error: Exception) -> str | None:
+    """Return the problem if files have other types than the schema or than one another, or None for any other error."""
+    spark_error = _spark_error(error)
+    if spark_error is None:
+        return None
+    text = _with_causes(spark_error)
+    return type_mismatch_problem(text) or (first_line(spark_error) if _SCHEMA_CONFLICT in text else None)
+
+
 def damage_of_file(error: Exception) -> str | None:
     """Return the reason why a file could not be read if the file is perhaps damaged, or None for any other error."""
     spark_error = _spark_error(error)
@@ -221,7 +245,8 @@ def damage_of_file(error: Exception) -> str | None:
 def is_permanent_damage(error: Exception) -> bool:
     """Whether no retry can read the file, by the reason why it could not be read."""
     spark_error = _spark_error(error)
-    return spark_error is not None and permanent_read_failure(_with_causes(spark_error)) is not None
+    text = "" if spark_error is None else _with_causes(spark_error)
+    return permanent_read_failure(text) is not None and not has_wrong_checksum(text)
 
 
 def path_of_unread_file(error: Exception) -> str | None:

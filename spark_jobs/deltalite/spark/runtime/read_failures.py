@@ -18,6 +18,13 @@ _CAUSE_PATTERN = re.compile(
 _RECORD_PATTERN = re.compile(r"Malformed records are detected in record parsing: (.+?)\.? ?\n")
 _CONDITION_PATTERN = re.compile(r"^\[[A-Z][A-Z0-9_.]+\] |\.? *SQLSTATE: \w{5}$")
 _BAD_RECORD = "MALFORMED_RECORD_IN_PARSING"
+# Hadoop compares a local file `x` with the checksums in `.x.crc`. On HDFS, another replica may have the right bytes.
+_WRONG_CHECKSUM = r"ChecksumException:\ Checksum\ (?:error|CRC):?\ file:"
+_WRONG_CHECKSUM_PATTERN = re.compile(_WRONG_CHECKSUM)
+_AVRO_MISMATCH = r"IncompatibleSchemaException:\ Cannot\ convert\ Avro|AVRO_INCOMPATIBLE_READ_TYPE"
+_MISMATCH_PATTERN = re.compile(
+    r"(?:DATA_TYPE_MISMATCH\]|IncompatibleSchemaException:|AVRO_INCOMPATIBLE_READ_TYPE\]) ([^\n]+)"
+)
 # Reasons that no retry removes. A storage that does not answer is no such reason.
 _PERMANENT_REASON_PATTERN = re.compile(
     rf"""FILE_NOT_EXIST | DATA_TYPE_MISMATCH | {_BAD_RECORD}
@@ -28,6 +35,8 @@ _PERMANENT_REASON_PATTERN = re.compile(
     | EOFException:\ Unexpected\ end\ of\ input\ stream  # of a compressed file
     | IOException:\ unexpected\ end\ of\ stream$  # of a bzip2 file; the same words before more words are transient
     | IOException:\ not\ a\ gzip\ file
+    | {_WRONG_CHECKSUM}
+    | {_AVRO_MISMATCH}
     | IOException:\ (?:invalid|incorrect)\ [a-z\ /]+$  # of zlib, such as `incorrect data check`
     """,
     re.MULTILINE | re.VERBOSE,
@@ -88,6 +97,8 @@ def damage_reason(text: str) -> str | None:
     is_read = any(pattern.search(text) for pattern in (_UNREAD_FILE_PATTERN, _PERMANENT_REASON_PATTERN))
     if not is_read and not reads_footer:
         return None
+    if has_wrong_checksum(text):
+        return "the content does not match its checksums, which Hadoop keeps in a hidden file with the ending .crc"
     if _OTHER_FAULT_PATTERN.search(text) is not None:
         return None
     return _innermost_reason(f"{text}\n") or (
@@ -100,6 +111,17 @@ def unread_path(text: str) -> str | None:
     match = _UNREAD_FILE_PATTERN.search(text)
     path = None if match is None else _PATH_PATTERN.search(match[0])
     return None if path is None else path[1]
+
+
+def has_wrong_checksum(text: str) -> bool:
+    """Whether a local file does not match the checksums in the file beside it."""
+    return _WRONG_CHECKSUM_PATTERN.search(text) is not None
+
+
+def type_mismatch_problem(text: str) -> str | None:
+    """Return Spark's message about a file with another type than the schema, or None for any other error."""
+    messages = _MISMATCH_PATTERN.findall(text)
+    return messages[-1].strip() if messages else None
 
 
 def has_bad_record(text: str) -> bool:

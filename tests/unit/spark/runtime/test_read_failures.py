@@ -7,8 +7,10 @@ import pytest
 from deltalite.spark.runtime.read_failures import (
     damage_reason,
     has_bad_record,
+    has_wrong_checksum,
     permanent_read_failure,
     read_failure,
+    type_mismatch_problem,
     unread_path,
 )
 
@@ -130,3 +132,27 @@ def test_an_error_without_a_file_may_be_damage_by_its_reason_and_a_wrong_type_is
     assert damage_reason(text_of("Job aborted", "java.io.EOFException: null")) is None
     assert damage_reason(text_of(UNREAD.replace("NO_HINT", "PARQUET_COLUMN_DATA_TYPE_MISMATCH"), "a.B: c")) is None
     assert (unread_path(text_of(UNREAD)), unread_path(text_of("Job aborted"))) == (FILE, None)
+
+
+def test_a_local_file_that_does_not_match_its_checksums_is_damaged():
+    """On HDFS another replica may have the right bytes, so the same exception is a fault of the storage."""
+    for message in ("Checksum error: file:/in/x.parquet at 0 exp: 1 got: 2", "Checksum CRC: file:/in/x.parquet"):
+        text = text_of(UNREAD, f"org.apache.hadoop.fs.ChecksumException: {message}")
+        assert "does not match its checksums" in damage_reason(text)
+        assert permanent_read_failure(text).startswith(f"{FILE}: Checksum ") and has_wrong_checksum(text)
+    on_hdfs = text_of(
+        UNREAD, "org.apache.hadoop.fs.ChecksumException: Checksum error: /in/x.parquet at 0 exp: 1 got: 2"
+    )
+    assert damage_reason(on_hdfs) is None and not has_wrong_checksum(on_hdfs)
+    assert permanent_read_failure(on_hdfs) is None
+
+
+def test_a_file_with_other_types_than_the_schema_has_a_problem():
+    mismatch = "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Data type mismatches when reading file:/x."
+    assert type_mismatch_problem(text_of(mismatch)) == "Data type mismatches when reading file:/x."
+    avro = "Cannot convert Avro field 'id' to SQL field 'id' because schema is incompatible"
+    prefix = "org.apache.spark.sql.avro.IncompatibleSchemaException: "
+    text = text_of(UNREAD, f"{prefix}Cannot convert Avro type {{}} to SQL type STRUCT<id: INT>.", f"{prefix}{avro}")
+    assert type_mismatch_problem(text) == avro
+    assert permanent_read_failure(text) == f"{FILE}: {avro}."
+    assert type_mismatch_problem(text_of(UNREAD, "java.io.IOException: not a gzip file")) is None

@@ -1,0 +1,139 @@
+"""Odd files: with a quarantine, each record is loaded or quarantined. Without one, an error names the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.errors import DeltaLiteError
+from deltalite.requests import TableRequest
+from tests.support.copying import copy_files, loaded_names, write_bytes
+from tests.support.tables import folder_content, rows
+
+pytestmark = [pytest.mark.spark]
+
+SCHEMA = "id INT, name STRING, n STRUCT<a: INT>"
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A file, and how many rows of it are loaded and quarantined. `error` matches the error without a quarantine."""
+
+    name: str
+    content: str | bytes
+    loaded: int
+    quarantined: int
+    error: str | None = None
+
+    @property
+    def file_format(self):
+        return self.name.partition(".")[2]
+
+    def write(self, folder):
+        write_bytes(folder, self.name, self.content if isinstance(self.content, bytes) else self.content.encode())
+
+
+NO_JSON, NO_VALUE = "is not a JSON object", "cannot be read"
+FILES = [
+    Odd("other type in a member.json", '{"n":{"a":1}}\n{"n":{"a":"x"}}\n{"n":5}\n{"n":[1]}\n', 1, 3, NO_VALUE),
+    Odd("long.json", '{"id":5,"name":"' + "x" * 1_000_000 + '"}\n', 1, 0),
+    Odd("nul.json", '{"id":6,"name":"a\0b"}\n\0\0\n', 0, 2, NO_JSON),
+    Odd("mark.json", '\ufeff{"id":9}\n', 1, 0),
+    Odd("array.json", '[{"id":10},{"id":11}]\n', 2, 0),
+    Odd("array of lines.json", '[\n{"id":12},\n{"id":13}\n]\n', 2, 2, NO_JSON),
+    Odd("no byte.json", "", 0, 0),
+    Odd("no value.json", "{}\n{}\n", 2, 0),
+    Odd("numbers.json", '{"id":99999999999}\n{"id":1.5}\n{"id":"17"}\n{"id":1e2}\n{"id":7}\n', 1, 4, NO_VALUE),
+    Odd("blank.json", "\n \n", 0, 0),
+    Odd("new names.json", '{"id":1,"x":1}\n{"id":2,"n":{"b":1}}\n{"id":3,"x":null}\n', 1, 2, "do not fit the table"),
+    Odd("many.csv", "id,name\n1,a\n2,b,c\n", 1, 1, "many\\.csv"),
+    Odd("few.csv", "id,name\n1,a\n3\n", 1, 1, "few\\.csv"),
+    Odd("quote.csv", 'id,name\n4,"never closed\n5,x\n', 2, 0),
+    Odd("nul.csv", "id,name\n7,a\0b\n", 1, 0),
+    Odd("encoding.csv", "id,name\n8,x\n".encode("utf-16"), 0, 1, "encoding\\.csv is not text"),
+    Odd("mark.csv", "\ufeffid,name\n9,x\n", 1, 0),
+    Odd("no byte.csv", "", 0, 0),
+    Odd("header.csv", "id,name\n", 0, 0),
+    Odd("blank.csv", "\n\n", 0, 0),
+    Odd("long.csv", "id,name\n10," + "x" * 1_000_000 + "\n", 1, 0),
+    Odd("numbers.csv", "id,name\n99999999999,x\n1.5,x\n8,x\n", 1, 2, "numbers\\.csv"),
+    Odd("new name.csv", "id,new\n1,x\n2,\n", 1, 1, "do not fit the table"),
+]
+
+
+def names_of_rows(table, column):
+    """Return the numbers of rows by the base name of a file."""
+    values = DeltaTable(str(table)).to_arrow()[column].to_pylist() if table.exists() else []
+    return Counter(value.replace("%20", " ").rpartition("/")[2] for value in values)
+
+
+def check(spark, tmp_path, files):
+    """Load files with a quarantine, and check each of them."""
+    (file_format,) = {file.file_format for file in files}
+    target, quarantine = tmp_path / "orders", tmp_path / "quarantine"
+    define_table(spark, TableRequest(table=str(target), schema=f"{SCHEMA}, file STRING"))
+    for file in files:
+        file.write(tmp_path / "landing")
+    options = {"quarantine": str(quarantine), "max_bad_share": 1, "file_column": "file"}
+    copy_files(spark, target, tmp_path / "landing", file_format, **options)
+    assert names_of_rows(target, "file") == Counter({file.name: file.loaded for file in files if file.loaded})
+    assert names_of_rows(quarantine, "file") == Counter(
+        {file.name: file.quarantined for file in files if file.quarantined}
+    )
+    assert loaded_names(target) == sorted(file.name for file in files)
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv"])
+def test_each_record_of_odd_files_is_loaded_or_quarantined(spark, tmp_path, file_format):
+    check(spark, tmp_path, [file for file in FILES if file.file_format == file_format])
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_an_odd_file_alone(spark, tmp_path, file):
+    plain = tmp_path / "plain"
+    define_table(spark, TableRequest(table=str(plain), schema=SCHEMA))
+    file.write(tmp_path / "landing")
+    before = folder_content(plain)
+    if file.error is None:
+        copy_files(spark, plain, tmp_path / "landing", file.file_format)
+        assert len(rows(plain)) == file.loaded
+    else:
+        with pytest.raises(DeltaLiteError, match=file.error) as caught:
+            copy_files(spark, plain, tmp_path / "landing", file.file_format)
+        assert file.name in str(caught.value).replace("%20", " ")
+        assert folder_content(plain) == before
+    check(spark, tmp_path, [file])
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_columns_of_files_with_types(spark, tmp_path, landing, table, quarantine, file_format):
+    define_table(spark, TableRequest(table=str(table), schema="id INT, name STRING"))
+    queries = {
+        "a": "SELECT 1 AS id, 'a' AS name", "new": "SELECT 2 AS id, true AS new", "text": "SELECT 'x' AS id",
+        "case": "SELECT 3 AS ID", "short": "SELECT CAST(4 AS SMALLINT) AS id", "missing": "SELECT 'e' AS name",
+        "long": "SELECT 99999999999 AS id",
+    }  # fmt: skip
+    for name, query in queries.items():
+        spark.sql(query).coalesce(1).write.format(file_format).save(f"{landing}/{name}")
+    before = folder_content(table)
+    with pytest.raises(DeltaLiteError, match=r"The columns of .*/(new|text|long)/part-.*do not fit the table"):
+        copy_files(spark, table, landing, file_format)
+    assert folder_content(table) == before
+    options = {"quarantine": str(quarantine), "file_format": file_format}
+    result = copy_files(spark, table, landing, **options)
+    assert sorted(map(str, rows(table))) == ["(1, 'a')", "(3, None)", "(4, None)", "(None, 'e')"]
+    reasons = DeltaTable(str(quarantine)).to_arrow()["reason"].to_pylist()
+    assert len(reasons) == result.metrics["numUnreadableFiles"] == 3
+    assert all(reason.startswith("The columns of the file do not fit. ") for reason in reasons)
+    typed = table.parent / "typed"
+    define_table(spark, TableRequest(table=str(typed), schema="id INT, name STRING"))
+    copy_files(spark, typed, landing, schema="id INT, name STRING", **options)
+    assert sorted(map(str, rows(typed))) == ["(1, 'a')", "(2, None)", "(3, None)", "(4, None)", "(None, 'e')"], (
+        "a schema ignores new columns, and no value becomes NULL"
+    )

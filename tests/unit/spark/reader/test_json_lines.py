@@ -1,0 +1,47 @@
+"""Names that occur twice, or with two spellings, become one column. The keys of a map become one type."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as spark_types
+
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltalite.spark.reader.json_lines import with_distinct_names
+from tests.unit.builders import struct
+
+
+def of_spark(text):
+    """Return a schema of Spark. `StructType.fromDDL` needs a session."""
+
+    def parsed(value):
+        if isinstance(value, list):
+            return spark_types.StructType([spark_types.StructField(name, parsed(item)) for name, item in value])
+        return spark_types.ArrayType(parsed(value[0])) if isinstance(value, tuple) else value
+
+    return parsed(text)
+
+
+LONG, TEXT = spark_types.LongType(), spark_types.StringType()
+TABLE = StructType(
+    (
+        StructField("id", PrimitiveType("integer")),
+        StructField("items", ArrayType(struct(p="double"))),
+        StructField("m", MapType(PrimitiveType("string"), struct(a="integer"))),
+    )
+)
+
+
+def test_each_name_is_one_column_at_every_depth():
+    inferred = of_spark(
+        [
+            ("ID", LONG), ("id", TEXT), ("items", ([("P", LONG), ("p", LONG), ("q", LONG), ("q", TEXT)],)),
+            ("new", [("x", LONG), ("X", LONG)]), ("new", TEXT),
+        ]
+    )  # fmt: skip
+    expected = of_spark([("id", LONG), ("items", ([("p", LONG), ("q", LONG)],)), ("new", [("x", LONG)])])
+    assert with_distinct_names(inferred, TABLE) == expected
+
+
+def test_the_keys_of_a_map_may_differ_in_case_and_their_values_have_all_members():
+    inferred = of_spark([("m", [("k", [("a", LONG)]), ("K", [("A", LONG), ("b", TEXT)]), ("x", TEXT)])])
+    assert with_distinct_names(inferred, TABLE) == of_spark([("m", [("k", [("a", LONG), ("b", TEXT)])])])
+    assert with_distinct_names(of_spark([("m", [])]), TABLE) == of_spark([("m", [])])
