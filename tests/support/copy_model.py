@@ -21,17 +21,22 @@ DEFAULT_MAX_BAD_SHARE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One version of a source file. `second` is the time of its write, which no other version has."""
+    """One version of a source file. `second` is the time of its write, which no other version has.
+
+    With `has_new_column`, the header names a column that the table does not have. Its bad records have values in it.
+    """
 
     name: str
     second: int
     ids: tuple[int, ...]
     bad_records: tuple[str, ...] = ()
     is_unreadable: bool = False
+    has_new_column: bool = False
 
     def write(self, folder: Path) -> None:
         """Write the version as a compressed CSV file. An unreadable file lacks its end."""
-        text = "\n".join(["id", *map(str, self.ids), *self.bad_records])
+        header, end = ("id,new", ",") if self.has_new_column else ("id", "")
+        text = "\n".join([header, *(f"{number}{end}" for number in self.ids), *self.bad_records])
         content = gzip.compress(f"{text}\n".encode(), mtime=0)
         path = folder / self.name
         path.write_bytes(content[: -9 - self.second % 5] if self.is_unreadable else content)
@@ -120,7 +125,7 @@ class CopyModel:
         bad_count = sum(len(file.bad_records) for file in readable)
         record_count = bad_count + sum(len(file.ids) for file in readable)
         if not load.has_quarantine:
-            return unreadable_count + bad_count > 0
+            return unreadable_count + bad_count > 0 or any(file.has_new_column for file in readable)
         return unreadable_count > share * len(files) or bad_count > share * record_count
 
     def restore(self, version: int) -> None:
@@ -162,13 +167,16 @@ class RandomFolder:
         self._second += 1
         first_id, count = self._next_id, random.randint(0, 4)
         self._next_id += count
-        bad_records = [f"x{self._second}-{number}" for number in range(random.choice([0, 0, 0, 1, 2]))]
+        has_new_column = random.random() < 0.25
+        bad_count = random.choice([0, 0, 0, 1, 2])
+        bad_records = [f"0,{self._second}-{n}" if has_new_column else f"x{self._second}-{n}" for n in range(bad_count)]
         return File(
             name=name,
             second=self._second,
             ids=tuple(range(first_id, first_id + count)),
             bad_records=tuple(bad_records),
             is_unreadable=random.random() < 0.25,
+            has_new_column=has_new_column,
         )
 
     def _write(self, file: File) -> None:

@@ -1,8 +1,8 @@
 """Random histories of a folder give the rows, the quarantine and the list of loaded files of a model.
 
-Files are added, replaced, touched and deleted. Some are unreadable or have bad records. Runs select files in each way,
-are retried and cleared, fail between their two commits, and race with another run. Another writer appends rows, and the
-table is restored. After each step the test compares the tables with the model.
+Files are added, replaced, touched and deleted. Some are unreadable, or have bad records or a new column. Runs select
+files in each way, are retried and cleared, fail between their two commits, and race with another run. Another writer
+appends rows, and the table is restored. After each step the test compares the tables with the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
-from deltalite.errors import SourceError, StorageError
+from deltalite.errors import SchemaMismatchError, SourceError, StorageError
 from deltalite.requests import RestoreRequest, TableRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.copy_model import CopyModel, Load, RandomFolder
@@ -28,6 +28,7 @@ from tests.support.tables import write_rows
 pytestmark = [pytest.mark.spark]
 
 STEPS = 6
+FAILURES = (SourceError, SchemaMismatchError)
 
 
 class History:
@@ -83,7 +84,7 @@ class History:
         load = load or self.new_load()
         expected = self.model.copy(load)
         if expected.fails:
-            with pytest.raises(SourceError):
+            with pytest.raises(FAILURES):
                 self.run(load)
             return
         self.check_result(load, expected, self.run(load))
@@ -144,7 +145,7 @@ class History:
             patch.setattr(LocalLogStore, "write_if_absent", fail_at_table)
             try:
                 self.run(load)
-            except (StorageError, SourceError) as error:
+            except (StorageError, *FAILURES) as error:
                 self.journal.append(f"failed: {error}")
         if load.file_names is None and self.random.random() < 0.5:
             self.folder.change()
@@ -162,7 +163,7 @@ class History:
         def run_rival():
             expected.append(self.model.copy(rival))
             if expected[0].fails:
-                with pytest.raises(SourceError):
+                with pytest.raises(FAILURES):
                     self.run(rival)
             else:
                 self.check_result(rival, expected[0], self.run(rival))
@@ -171,8 +172,8 @@ class History:
         result = error = None
         try:
             result = self.run(load)
-        except SourceError as source_error:
-            error = source_error
+        except FAILURES as load_error:
+            error = load_error
         assert expected, "the rival has run"
         outcome = self.model.copy(load)
         assert outcome.fails == (error is not None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -33,6 +35,7 @@ EMPTY_LINES = ("", "   ", "# comment", " # no comment", "\x00", "\t")
 VALUES = ("1", '"x"', "null", "1.005", '"2026-01-01T10:00:00"', '""', "true", "[1]", '{"a":1}', "NaN", '"1"', "-0")
 GOOD_MEMBERS = {"id": "1", "name": '"n"', "amount": "1.25", "d": '"2026-01-01"'}
 ODD_LINES = (
+    '{"id":1,"new":2}', '{"id":1,"new":null}',
     "", "  ", "5", '"s"', "null", "{", "{}", "garbage", '{"id":1}}', '{"id":1} x', "{'id':1}", '{"id":01}', ' {"id":3}',
     '{"id":1,}', "\x00", '\ufeff{"id":4}',
 )  # fmt: skip
@@ -43,6 +46,8 @@ CSV_OPTIONS = (
     {"nullValue": "null", "quote": "'"},
     {"dateFormat": "yyyy-MM-dd", "locale": "de"},
 )
+# A name that occurs twice makes Spark's reader infer no columns, so the files are read as lines.
+REPEATED_NAMES = ('{"id":1,"id":2}', '{"id":1,"ID":2}')
 JSON_OPTIONS = ({}, {"allowSingleQuotes": "false"}, {"dateFormat": "yyyy-MM-dd"}, {"locale": "de"})
 
 
@@ -58,13 +63,13 @@ def csv_text(random: Random) -> str:
     return start + random.choice(["\n", "\r\n"]).join(lines) + random.choice(["", "\n"])
 
 
-def json_text(random: Random) -> str:
+def json_text(random: Random, odd_lines: Sequence[str]) -> str:
     def member(name: str, good_value: str) -> str:
         return f'"{name}":{random.choice(VALUES) if random.random() < 0.3 else good_value}'
 
     def line() -> str:
         if random.random() < 0.2:
-            return random.choice(ODD_LINES)
+            return random.choice(odd_lines)
         return "{" + ",".join(member(*item) for item in GOOD_MEMBERS.items() if random.random() < 0.8) + "}"
 
     return "\n".join(line() for _ in range(60))
@@ -72,19 +77,23 @@ def json_text(random: Random) -> str:
 
 @pytest.mark.parametrize("schema", [None, DDL], ids=["types of the table", "a schema"])
 @pytest.mark.parametrize(
-    ("file_format", "options"),
-    [*(("csv", {"header": "true", **o}) for o in CSV_OPTIONS), *(("json", o) for o in JSON_OPTIONS)],
+    ("file_format", "options", "odd_lines"),
+    [
+        *(("csv", {"header": "true", **o}, ()) for o in CSV_OPTIONS),
+        *(("json", o, odd_lines) for o in JSON_OPTIONS for odd_lines in (ODD_LINES, ODD_LINES + REPEATED_NAMES)),
+    ],
 )
-def test_each_record_is_either_left_out_and_stored_or_neither(spark, tmp_path, file_format, options, schema):
+def test_each_record_is_either_left_out_and_stored_or_neither(spark, tmp_path, file_format, options, odd_lines, schema):
     random = Random(f"{options}{schema}")
     lines = {}
     for number in range(3):
-        text = csv_text(random) if file_format == "csv" else json_text(random)
+        text = csv_text(random) if file_format == "csv" else json_text(random, odd_lines)
         file = tmp_path / f"{number}.{file_format}"
         file.write_bytes(text.encode())
         lines[str(file)] = re.split("\r\n|\n", text.removeprefix("\ufeff"))
     source = Source(format=file_format, path=str(tmp_path), options=options, schema=schema)
-    files = SourceFiles(source=source, folder=str(tmp_path), addresses=sorted(lines))
+    sizes = {address: os.path.getsize(address) for address in sorted(lines)}
+    files = SourceFiles(source=source, folder=str(tmp_path), sizes=sizes)
     separation = RecordSeparation()
     table = None if schema else TABLE
     rows = read_source_files(spark, files, table, merge_schema=False, separation=separation)
