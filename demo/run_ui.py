@@ -9,6 +9,7 @@ runs by itself.
 from __future__ import annotations
 
 import argparse
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -31,12 +32,13 @@ def ui_variables(home: Path) -> dict[str, str]:
         "AIRFLOW__DELTALITE__COMMIT_LINK": "",  # the button of a task leads to the page
         "AIRFLOW__DELTALITE__UI_MAINTENANCE_DAG": MAINTENANCE_DAG,
         "AIRFLOW__DELTALITE__UI_PREVIEW": "True",
-        "AIRFLOW__DELTALITE__UI_TABLES": f"{lake}/*, {lake}/shop/*",
+        "AIRFLOW__DELTALITE__UI_TABLES": ", ".join(str(log.parent) for log in sorted(lake.rglob("_delta_log"))),
     }
 
 
 def serve(home: Path, port: int) -> None:
-    """Start Airflow, print the address of the page, and wait for Ctrl-C."""
+    """Start Airflow, print the address of the page, and wait for Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise Airflow would outlive this program
     print(f"Airflow starts in {home}. This takes up to a minute.", flush=True)
     # Two processes use the database. If one of them has locked it, the other waits.
     database = f"sqlite:///{home / 'airflow.db'}?timeout=60"

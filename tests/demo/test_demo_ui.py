@@ -1,4 +1,4 @@
-"""Airflow's UI for the tables of the demonstration: it says where the page is, and ends with Ctrl-C."""
+"""Airflow's UI for the tables of the demonstration: it says where the page is, and stops all that it started."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def test_without_a_demonstration_or_a_free_port_the_program_says_what_to_do(tmp_
 
 
 @pytest.mark.campaign
-def test_the_ui_shows_the_tables_of_the_demonstration_until_ctrl_c(tmp_path):
-    for name in ("orders", "shop/orders"):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_ui_shows_the_tables_of_the_demonstration_until_it_is_stopped(tmp_path, ending):
+    for name in ("orders", "shop/gold/revenue"):
         create(LocalLogStore(str(tmp_path / "lake" / name)))
     [port] = free_ports(1)
     process = start_ui(tmp_path, port)
@@ -55,12 +56,12 @@ def test_the_ui_shows_the_tables_of_the_demonstration_until_ctrl_c(tmp_path):
             headers = {"Authorization": f"Bearer {json.loads(answer.read())['access_token']}"}
         with urlopen(Request(f"{url}/deltalite/lake", headers=headers), timeout=60) as answer:
             page = answer.read().decode()
-        assert ">lake/orders</a>" in page and ">shop/orders</a>" in page
+        assert ">lake/orders</a>" in page and ">gold/revenue</a>" in page and "no table" not in page
         with urlopen(Request(f"{url}/api/v2/dags/table_maintenance", headers=headers), timeout=60) as answer:
             assert json.loads(answer.read())["is_paused"] is False
         servers = psutil.Process(process.pid).children(recursive=True)
         assert len(servers) >= 4
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ending)
         output, error = process.communicate(timeout=60)
         assert (process.returncode, error) == (0, "") and "Airflow has stopped." in output
         assert [server for server in servers if server.is_running() and server.status() != psutil.STATUS_ZOMBIE] == []
