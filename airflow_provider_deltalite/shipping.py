@@ -1,9 +1,9 @@
 """Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
-The library is the installed `deltalite` package without its command line, as a zip file for `--py-files`, so that the
-driver runs the code of the worker. The name of the zip contains a hash of the sources, so an existing zip is not packed
-again. The zip is in a folder of this user below the temporary folder. `cache_folder` says when the task uses a new
-folder instead.
+The library is the installed `deltalite` package without the parts that no job imports, as a zip file for `--py-files`,
+so that the driver runs the code of the worker. The name of the zip contains a hash of the sources, so an existing zip
+is not packed again. The zip is in a folder of this user below the temporary folder. `cache_folder` says when the task
+uses a new folder instead.
 
 The zip also has the compiled modules. So a driver with the worker's version of Python compiles none, which would take a
 second for each job. A driver with another version uses the sources.
@@ -47,7 +47,7 @@ _CREATED_ON_UNIX = 3  # the code of Unix in the entries of a zip file
 _FALLBACK_PREFIX = f"{FOLDER_PREFIX}task-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
 _COMPILED_SUFFIX = ".pyc"
-_COMMAND_LINE = "cli"  # the only part of the library that no job imports
+NOT_FOR_JOBS = ("cli", "installation", "new_files.py", "watch.py")  # parts of the library that no job imports
 _UNCHECKED_HASH = (0b01).to_bytes(4, "little")  # PEP 552: the flags of a module that Python uses without its source
 # A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
@@ -173,12 +173,12 @@ def pack_library(folder: Path) -> Path:
 
 
 def library_sources(package: Path) -> dict[str, bytes]:
-    """Return the sources of `package` without the command line, sorted by their names in the zip file."""
+    """Return the sources of `package` that jobs need, sorted by their names in the zip file."""
     names_and_paths = sorted(
         (path.relative_to(package.parent).as_posix(), path)
         for pattern in ("*.py", "py.typed")
         for path in package.rglob(pattern)
-        if path.relative_to(package).parts[0] != _COMMAND_LINE
+        if path.relative_to(package).parts[0] not in NOT_FOR_JOBS
     )
     return {name: path.read_bytes() for name, path in names_and_paths}
 

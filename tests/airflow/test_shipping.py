@@ -23,6 +23,7 @@ def make_package(folder):
     (root / "jobs" / "write.py").write_text("print('ran')\n")
     (root / "cli").mkdir()
     (root / "cli" / "main.py").write_text("print('for users only')\n")
+    (root / "watch.py").write_text("print('for triggers only')\n")
     (root / "notes.txt").write_text("not code")
     (root / "__pycache__").mkdir()
     (root / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
