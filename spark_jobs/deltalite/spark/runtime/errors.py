@@ -80,7 +80,8 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     if message := missing_file(text):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {message}",
-            remedy="Run the task again if the file was replaced during the read.",
+            remedy="Run the task again if the file was replaced during the read. If a vacuum deleted it, read a newer "
+            "version of the source.",
         )
     if problem := permanent_read_failure(text):
         return SourceError(
