@@ -159,10 +159,9 @@ def null_members(layout: Layout, columns: Sequence[str]) -> Column:
 
 
 def members_without_values(layout: Layout, columns: Sequence[str]) -> Column:
-    """Return a struct of the type of `members` in which every member is null."""
-    struct_type = layout.struct_of(columns)
-    nulls = [F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in struct_type]
-    return F.struct(*nulls) if nulls else null_members(layout, columns)
+    """Return a struct of the type of `members` in which every member is null. `columns` is not empty."""
+    members = layout.struct_of(columns)
+    return F.struct(*[F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in members])
 
 
 def _stored_columns(layout: Layout, columns: StructType) -> list[Column]:

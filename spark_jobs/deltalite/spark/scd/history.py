@@ -76,9 +76,9 @@ def history_events(rows: DataFrame, layout: Layout) -> DataFrame:
         F.coalesce(F.col(_EVENTS), no_events),
         F.when(F.col(DELETED), F.array(delete)).otherwise(no_events),
     )
-    # An event from the time before the first untracked column has no values.
-    no_values = members_without_values(layout, layout.untracked)
-    untracked = F.coalesce(event[EVENT_VALUES], no_values) if layout.untracked else stored[UNTRACKED]
+    untracked = stored[UNTRACKED]
+    if layout.untracked:  # an event from the time before the first untracked column has no values
+        untracked = F.coalesce(event[EVENT_VALUES], members_without_values(layout, layout.untracked))
     return history.select(KEY, _BEGIN, STORED, F.explode(all_events).alias(_EVENT)).select(
         KEY,
         event[EVENT_SEQUENCE].alias(SEQUENCE),
