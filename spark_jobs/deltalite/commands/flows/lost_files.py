@@ -25,7 +25,7 @@ from deltalite.errors import (
     VersionGapError,
     VersionNotFoundError,
 )
-from deltalite.inspection.presence import Absent, Presence, requests_per_file_are_as_cheap
+from deltalite.inspection.presence import Absent, Presence
 from deltalite.log.listing import list_log
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
@@ -84,9 +84,7 @@ def find_loss(load: SourceLoad) -> Loss | None:
             for name in _names(file.path, file.deletion_vector, file.only_rows_vector):
                 versions_by_name.setdefault(name, []).append(file.version)
     names = list(versions_by_name)
-    presence = Presence(newest.store)
-    few = requests_per_file_are_as_cheap(names, newest.files.num_rows)
-    sizes = presence.sizes_by_request(names) if few else presence.sizes(names)
+    sizes = Presence(newest.store).sizes_by_cheaper_way(names, newest.files.num_rows)
     lost_names = [name for name, size in zip(names, sizes, strict=True) if size is Absent.MISSING]
     _check_not_live(lost_names, newest)
     lost = [(version, name) for name in lost_names for version in versions_by_name[name]]

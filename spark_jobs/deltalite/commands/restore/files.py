@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.reading import FRAME_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
-from deltalite.inspection.presence import Absent, Presence, requests_per_file_are_as_cheap
+from deltalite.inspection.presence import Absent, Presence
 from deltalite.log.action_files import read_actions
 from deltalite.log.file_table import ADD_TYPES, bytes_of, file_key, key_column, total, without_rows
 from deltalite.log.listing import list_log
@@ -150,12 +150,7 @@ def _problems_by_lost_file(
     names = [decode_path(file_row["path"]) for file_row in file_rows]
     vector_names = [_vector_file_name(file_row["deletionVector"]) for file_row in file_rows]
     required_files = sorted({*names, *(name for name in vector_names if name is not None)})
-    read_sizes = (
-        presence.sizes_by_request
-        if requests_per_file_are_as_cheap(required_files, total_file_count)
-        else presence.sizes
-    )
-    sizes = dict(zip(required_files, read_sizes(required_files), strict=True))
+    sizes = dict(zip(required_files, presence.sizes_by_cheaper_way(required_files, total_file_count), strict=True))
     problems_of_rows: list[dict[str, str]] = []
     for file_row, name, vector_name in zip(file_rows, names, vector_names, strict=True):
         problems = {canonical_path(file_row["path"]): _size_problem(name, sizes[name], exact=file_row["size"])}
