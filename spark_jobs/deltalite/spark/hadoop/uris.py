@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Hadoop's S3 client has the scheme `s3a`. The clients of the other two schemes are removed or proprietary.
 _S3_SCHEME_PATTERN = re.compile(r"^s3n?://", re.IGNORECASE)
@@ -16,3 +17,8 @@ def spark_uri(address: str) -> str:
 def glob_escaped(uri: str) -> str:
     """Return a path with escapes for `DataFrameReader.load`, which expands glob patterns."""
     return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in uri)
+
+
+def load_paths(addresses: Iterable[str]) -> list[str]:
+    """Return the addresses of files as paths for `DataFrameReader.load`, which then loads exactly these files."""
+    return [glob_escaped(spark_uri(address)) for address in addresses]

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.hadoop.uris import load_paths
+from deltalite.spark.runtime.session import STRICT_READ
 
 TEXT_SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "128MB",
@@ -102,7 +103,7 @@ def address_of(spark_path: str, by_path: Mapping[str, str]) -> str:
 
 def line_reader(spark: SparkSession, line_format: LineFormat) -> DataFrameReader:
     """Return the reader of the lines. It returns them in the column `value`."""
-    reader = spark.read.format("text").options(ignoreCorruptFiles="false", ignoreMissingFiles="false")
+    reader = spark.read.format("text").options(**STRICT_READ)
     if line_format.separator is not None:
         reader = reader.options(lineSep=line_format.separator, encoding=line_format.charset)
     return reader.option("wholetext", "true") if line_format.is_whole_text else reader
@@ -115,10 +116,9 @@ def line_text(line_format: LineFormat) -> Column:
 
 
 def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
-    paths = [glob_escaped(spark_uri(address)) for address in addresses]
     return (
         line_reader(spark, line_format)
-        .load(paths)
+        .load(load_paths(addresses))
         .select(
             F.col("_metadata.file_path").alias(_PATH),
             F.col("_metadata.file_block_start").alias(_BLOCK),

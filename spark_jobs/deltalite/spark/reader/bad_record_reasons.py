@@ -17,6 +17,7 @@ from deltalite.protocol.schema import DataType
 from deltalite.spark.columns.lost_values import loses_value
 from deltalite.spark.columns.names import quoted
 from deltalite.spark.columns.types import from_spark
+from deltalite.spark.runtime.errors import LOST_VALUE
 
 CORRUPT = "_deltalite_corrupt_record"
 """The column in which Spark's reader returns the text of a bad record."""
@@ -88,8 +89,7 @@ def reason_of(
         reasons.append(F.when(is_bad, _column_reason(column.name, str(to_type), text, "cannot be read as it")))
         is_lost = loses_value(value, field.type, to_type)
         if is_lost is not None:
-            problem = "does not convert to it without loss"
-            reasons.append(F.when(is_lost, _column_reason(column.name, str(to_type), text, problem)))
+            reasons.append(F.when(is_lost, _column_reason(column.name, str(to_type), text, LOST_VALUE)))
     return F.coalesce(*reasons, other, F.lit("The record does not fit the schema."))
 
 

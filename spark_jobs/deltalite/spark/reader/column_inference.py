@@ -10,7 +10,8 @@ from deltalite.errors import SchemaMismatchError, SourceError
 from deltalite.loaded_files.bad_file_search import find_one_bad_file
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.reader.file_loading import FileLoader, SourceFiles, uris
+from deltalite.spark.hadoop.uris import load_paths
+from deltalite.spark.reader.file_loading import FileLoader, SourceFiles
 from deltalite.spark.runtime.errors import REMEDY_FOR_BAD_RECORD, SPARK_ERRORS, is_bad_record, repeated_column
 from deltalite.spark.runtime.session import settings
 
@@ -44,7 +45,7 @@ class ColumnInference:
             if self._drops_bad_records:
                 reader = reader.option("mode", "DROPMALFORMED")
             try:
-                return from_spark(reader.load(uris(addresses)).schema)
+                return from_spark(reader.load(load_paths(addresses)).schema)
             except (SchemaMismatchError, *SPARK_ERRORS) as error:
                 problem = error.problem if isinstance(error, SchemaMismatchError) else repeated_column(error)
                 if problem is None:

@@ -24,7 +24,7 @@ from deltalite.requests import Source
 from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark, spark_type, to_spark
-from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.hadoop.uris import load_paths, spark_uri
 from deltalite.spark.reader.bad_record_lines import (
     TEXT,
     TEXT_SETTINGS,
@@ -38,12 +38,10 @@ from deltalite.spark.reader.bad_records import PATH, RecordSeparation
 from deltalite.spark.reader.json_records import json_rows
 from deltalite.spark.reader.record_schema import RecordSchema
 from deltalite.spark.reader.scanned_files import count_scanned_files
-from deltalite.spark.runtime.session import settings
+from deltalite.spark.runtime.session import STRICT_READ, settings
 
 _FILE_PATH = "_metadata.file_path"
 _MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
-STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-"""The options with which Spark leaves out no file and no part of a file."""
 _FAIL_FAST = {"mode": "FAILFAST"}
 _PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
@@ -133,7 +131,7 @@ class FileLoader:
         """
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
-            read_schema = self.configured(options or {}).load(uris(addresses)).schema
+            read_schema = self.configured(options or {}).load(load_paths(addresses)).schema
             frames = [
                 self._load_group(group, files, _without(read_schema, group), {}, options)
                 for group, files in groups.items()
@@ -174,7 +172,7 @@ class FileLoader:
             if read_schema is not None:
                 reader = reader.schema(read_schema)
             with settings(self.spark, _PARTITION_VALUES_ARE_TEXT):
-                return self._with_file_column(reader.load(uris(addresses)))
+                return self._with_file_column(reader.load(load_paths(addresses)))
 
         if self._separation is None or schema is None:
             frame = read(addresses, schema)
@@ -220,7 +218,7 @@ class FileLoader:
         if isinstance(spark_schema, str):
             # Spark's reader parses the DDL, so that each spelling that it accepts is accepted here.
             with settings(self.spark, _PARTITION_VALUES_ARE_TEXT):
-                spark_schema = self.configured({}, group).schema(spark_schema).load(uris(addresses)).schema
+                spark_schema = self.configured({}, group).schema(spark_schema).load(load_paths(addresses)).schema
         with_corrupt = spark_types.StructType([*spark_schema.fields, corrupt_field()])
         schema = RecordSchema(
             source=self._files.source,
@@ -247,7 +245,7 @@ class FileLoader:
         self._check_file_column(schema.columns.names)
         with settings(self.spark, {**_PARTITION_VALUES_ARE_TEXT, **TEXT_SETTINGS}):
             reader = self._with_base_path(line_reader(self.spark, line_format), group)
-            lines = self._with_file_column(reader.load(uris(addresses))).withColumns(
+            lines = self._with_file_column(reader.load(load_paths(addresses))).withColumns(
                 {PATH: F.col(_FILE_PATH), TEXT: line_text(line_format)}
             )
             return json_rows(schema, lines.where(has_content(line_format)).drop("value"))
@@ -299,7 +297,7 @@ class FileLoader:
     def configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
         """Return the reader. Without a group of files with partition folders, it has no partition columns."""
         source = self._files.source
-        reader = self.spark.read.format(source.format).options(**{**options, **source.options, **STRICT})
+        reader = self.spark.read.format(source.format).options(**{**options, **source.options, **STRICT_READ})
         if source.format in ("csv", "json"):
             reader = reader.options(**(_FAIL_FAST if self._separation is None else PERMISSIVE))
         return reader if group is None else self._with_base_path(reader, group)
@@ -309,11 +307,6 @@ class FileLoader:
             return reader
         base = f"{self._files.folder.rstrip('/')}/{group.base}" if group.base else self._files.folder
         return reader.option("basePath", spark_uri(base))
-
-
-def uris(addresses: Sequence[str]) -> list[str]:
-    """Return the addresses as Spark's readers take them."""
-    return [glob_escaped(spark_uri(address)) for address in addresses]
 
 
 def _without(schema: spark_types.StructType, group: PartitionFolders) -> spark_types.StructType:

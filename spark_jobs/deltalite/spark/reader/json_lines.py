@@ -19,7 +19,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
 from deltalite.protocol.source_schemas import schema_for_reading
 from deltalite.requests import Source
 from deltalite.spark.columns.types import from_spark, to_spark
-from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
+from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.bad_record_lines import TEXT, TEXT_SETTINGS, LineFormat, has_content, line_reader, line_text
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, parsed_record
 from deltalite.spark.reader.json_inference import inferred_columns
@@ -44,9 +44,8 @@ def columns_of_lines(
 ) -> JsonColumns:
     """Return the columns of JSON files, with the types of the table where the table has the column."""
     options = lower_options(source)
-    paths = [glob_escaped(spark_uri(address)) for address in addresses]
     with settings(spark, TEXT_SETTINGS):
-        lines = line_reader(spark, line_format).load(paths).select(line_text(line_format).alias(TEXT))
+        lines = line_reader(spark, line_format).load(load_paths(addresses)).select(line_text(line_format).alias(TEXT))
         lines = lines.where(has_content(line_format))
         texts = lines.select(F.explode(json_texts(without_mark(F.col(TEXT)), options)).alias(_VALUE))
         all_columns = inferred_columns(spark, texts, options)

@@ -13,11 +13,11 @@ from deltalite.spark.columns.types import spark_type, to_spark
 from deltalite.spark.write.row_marks import breaks_condition
 
 AUDIT, REASON, RECORD = "audit", "reason", "record"
-# A record keeps NULL values and microseconds. Spark's pattern `XXX` is the offset from UTC, such as `Z`.
+# A record keeps NULL values and microseconds. Its times are in UTC, and end with `Z`.
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 

@@ -42,10 +42,11 @@ from deltalite.protocol.source_schemas import (
 from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
+from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.bad_records import RecordSeparation
 from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
-from deltalite.spark.reader.file_loading import FileLoader, SourceFiles, uris
+from deltalite.spark.reader.file_loading import FileLoader, SourceFiles
 from deltalite.spark.reader.json_files import JsonReader
 from deltalite.spark.reader.unreadable_file_error import UnreadableFileError, unfit_file
 from deltalite.spark.runtime.errors import (
@@ -91,7 +92,7 @@ def read_source_files(
 
 
 def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | None) -> DataFrame:
-    """Return the columns of files that cannot be read, without a row. `table` is as in `read_source_files`.
+    """Return the columns of files without a readable record. `table` is as in `read_source_files`.
 
     Columns that the table computes are left out, because some of them accept no value.
 
@@ -187,7 +188,7 @@ class _Reader:
                 headers = (header for header, files in self._groups.items() if not set(files).isdisjoint(addresses))
                 return [columns_by_header(header, self._table, {}) for header in headers]
             case _:
-                return [from_spark(self._loader.configured({}).load(uris(addresses)).schema)]
+                return [from_spark(self._loader.configured({}).load(load_paths(addresses)).schema)]
 
     def _frame(self) -> DataFrame:
         source, addresses = self._files.source, self._files.addresses
@@ -225,7 +226,7 @@ class _Reader:
     def _stored_schemas(self, addresses: Sequence[str], merges: int) -> list[StructType]:
         """Return schemas that together have all columns of the files. `merges` limits the number of attempts."""
         try:
-            return [from_spark(self._loader.configured(_MERGED).load(uris(addresses)).schema)]
+            return [from_spark(self._loader.configured(_MERGED).load(load_paths(addresses)).schema)]
         except SPARK_ERRORS as error:
             if not is_schema_conflict(error) or len(addresses) == 1 or merges < 2:  # noqa: PLR2004  two halves
                 raise
@@ -259,10 +260,9 @@ class _Reader:
             inferred = wider_columns(self._inference.columns(groups[header]) for header in with_new_columns)
         if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
             checked_columns(self._files, StructType(()))
+        if not groups:  # no file has a line
+            return no_source_rows(self._spark, self._files, self._table)
         self._groups = groups
-        if not groups:
-            names = stored_columns(self._files, self._table).names if self._table else ()
-            groups = {tuple(names): list(self._files.addresses)}
         frames = [
             self._loader.load(addresses, columns_by_header(header, self._table, inferred))
             for header, addresses in groups.items()
@@ -272,7 +272,7 @@ class _Reader:
     def _has_no_record(self) -> bool:
         """Whether all CSV files are empty below their headers. Otherwise a header would make each column a STRING."""
         reader = self._loader.configured({}).option("mode", "PERMISSIVE").schema("value STRING")
-        return reader.load(uris(self._files.addresses)).isEmpty()
+        return reader.load(load_paths(self._files.addresses)).isEmpty()
 
     def _addresses_by_header(self, reader: CsvHeaderReader) -> dict[tuple[str, ...], list[str]]:
         """Return the files by their headers, without empty files."""

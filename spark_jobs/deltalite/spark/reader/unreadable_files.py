@@ -29,9 +29,10 @@ from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
+from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.bad_record_lines import address_of, path_key
 from deltalite.spark.reader.bad_records import RecordSeparation
-from deltalite.spark.reader.file_loading import STRICT, SourceFiles, uris
+from deltalite.spark.reader.file_loading import SourceFiles
 from deltalite.spark.reader.source_files import read_source_files
 from deltalite.spark.reader.unreadable_file_error import UnfitFileError, UnreadableFileError
 from deltalite.spark.runtime.errors import (
@@ -41,6 +42,7 @@ from deltalite.spark.runtime.errors import (
     path_of_unread_file,
     type_mismatch,
 )
+from deltalite.spark.runtime.session import STRICT_READ
 from deltalite.storage.local import storage_error
 
 _log = logging.getLogger(__name__)
@@ -153,8 +155,8 @@ class FileChecker:
     def _columns_reader(self, address: str) -> tuple[DataFrameReader, str]:
         """Return the reader of the stored columns of a file, and the path for it."""
         source = self.files.source
-        (path,) = uris([address])
-        return self.spark.read.format(source.format).options(**{**source.options, **STRICT}), path
+        (path,) = load_paths([address])
+        return self.spark.read.format(source.format).options(**{**source.options, **STRICT_READ}), path
 
     def _problem_of_columns(self, address: str) -> str | None:
         """Return why the stored columns of a readable file do not fit the schema of the read; None if they do."""

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from deltalite.redaction import SECRET_NAMES
 from deltalite.spark.runtime.java_classes import remember_classes
 
+STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""Options with which a read leaves out no file and no part of a file, even if the session's settings allow it."""
 _REDACTION = "spark.redaction.regex"
 _TIME_ZONE = "spark.sql.session.timeZone"
 

@@ -23,12 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from deltalite.spark.runtime.java_classes import java_class
+from deltalite.spark.runtime.session import STRICT_READ
 
 _DATA_SOURCES = "org.apache.spark.sql.execution.datasources"
 _HADOOP_PATH = "org.apache.hadoop.fs.Path"
 _FILE_MODE = 0o644
-READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""The log names each file, so Spark must not ignore a file, even if the session's settings allow it."""
 
 
 class NativeRelationError(Exception):
@@ -118,7 +117,7 @@ def _relation(
     partition_schema = spark_types.StructType() if partition_values is None else partition_values.schema
     # Without partitions this option makes the index accept files of any directory and ignore the directory's name.
     lookup_options = {} if partition_values is not None else {"recursiveFileLookup": "true"}
-    options = java_class(jvm, "PythonUtils").toScalaMap(READ_OPTIONS | lookup_options)
+    options = java_class(jvm, "PythonUtils").toScalaMap(STRICT_READ | lookup_options)
     # Spark treats two file indexes with the same root as equal. In a join, or from its cache, Spark would then read one
     # version of a table instead of another. So the root has a digest of the file list. The directory need not exist.
     root = java_class(jvm, _HADOOP_PATH)(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")

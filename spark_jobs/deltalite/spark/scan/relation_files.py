@@ -37,9 +37,9 @@ from deltalite.spark.columns.text_lengths import pads_on_read
 from deltalite.spark.hadoop.files import HadoopFiles
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.runtime.errors import reading_table
+from deltalite.spark.runtime.session import STRICT_READ
 from deltalite.spark.scan.listed_files import listed_file, one_uri_of_each_storage, spellings
 from deltalite.spark.scan.native_relation import (
-    READ_OPTIONS,
     ListedFile,
     ListedPartition,
     NativeRelationError,
@@ -230,5 +230,5 @@ def public_relation(
     session = spark.newSession() if settings else spark
     for key, value in settings.items():
         session.conf.set(key, value)
-    reader = session.read.schema(schema).options(recursiveFileLookup="true", **READ_OPTIONS)
+    reader = session.read.schema(schema).options(recursiveFileLookup="true", **STRICT_READ)
     return reader.parquet(*[glob_escaped(file.uri) for file in files])
