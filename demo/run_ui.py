@@ -2,8 +2,7 @@
 
 The program starts a whole Airflow in the home folder of the demonstration, with its database, DAG runs and tables.
 Every visitor is an admin, so Airflow listens on the loopback interface only. The page *Delta tables* shows the tables
-of the lake and their rows. Its button starts the example DAG `table_maintenance`. Other DAGs are paused, so nothing
-runs by itself.
+of the lake and their rows. Its button starts the example DAG `table_maintenance`. All other DAGs are paused.
 """
 
 from __future__ import annotations

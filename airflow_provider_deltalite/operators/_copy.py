@@ -65,9 +65,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
         value in a column that the table does not have does not fit. It gets one row for each file of any format that is
         damaged, incomplete or of another format, and for each Parquet or ORC file whose columns do not fit the table.
-        The first such row creates the table. CSV and
-        JSON files then need ``schema`` in the source, or a table that exists. The table also gets the rows that audits
-        of level ``quarantine`` reject. (templated)
+        The first such row creates the table. CSV and JSON files then need ``schema`` in the source, or a table that
+        exists. The table also gets the rows that audits of level ``quarantine`` reject. (templated)
     :param max_bad_share: The largest share of bad records, and of unreadable files, in a run. Above it, the task fails,
         and loads and quarantines nothing: a number from 0 to 1, by default 0.5. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)

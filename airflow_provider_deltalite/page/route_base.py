@@ -1,4 +1,4 @@
-"""What the routes of the page share: services, the known tables, and waits with one deadline for each request."""
+"""The base class of all routes: it has the services and the known tables. A request has one deadline for all waits."""
 
 from __future__ import annotations
 

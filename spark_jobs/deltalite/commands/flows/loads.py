@@ -190,7 +190,7 @@ def plan_load(
 ) -> tuple[FlowRange, SourceLoad]:
     """Choose and plan the versions to load from one source.
 
-    `transactions` are those of the target. `loss` are the files of the source that are known to be lost.
+    `transactions` are those of the target. `loss` has the files of the source that are known to be lost.
 
     Raises: as `plan_loads`.
     """
