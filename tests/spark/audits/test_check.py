@@ -126,6 +126,8 @@ def test_a_row_count_is_compared_with_the_version_before(spark, lake):
     with pytest.raises(AuditFailedError, match=r"measured 5 rows \(4 rows before\), allowed max_change=0\.24"):
         check_orders(spark, lake, audit | {"max_change": 0.24})
     assert check_orders(spark, lake, audit | {"max_change": 0}, version=0)["growth"].before is None
+    with pytest.raises(InvalidRequestError, match=r"Could not check .*checked without the parameter `version`"):
+        check(spark, CheckRequest(table=f"{lake}/orders@v0", audits=(Audit(**audit),)))
 
 
 def test_a_failure_names_each_audit_of_level_fail_that_did_not_pass(spark, lake, caplog):

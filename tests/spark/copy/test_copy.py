@@ -278,8 +278,9 @@ def test_no_value_is_rounded_cut_or_inferred_from_one_batch(spark, tmp_path, tab
         with pytest.raises(DeltaLiteError, match="does not convert to it without loss"):
             copy_files(spark, typed, landing, "json", **names)
     write_file(landing, "b.csv", "amount\n1.005\n")
-    with pytest.raises(DeltaLiteError, match="does not convert to it without loss"):
+    with pytest.raises(DeltaLiteError, match="does not convert to it without loss") as error_info:
         copy_files(spark, typed, landing, file_names=("b.csv",))
+    assert error_info.value.remedy == "Correct the value in the source, or convert it in `query`."
     assert len(rows(typed)) == 1
 
 

@@ -86,6 +86,8 @@ def test_tables_of_a_list_are_read_at_the_same_time(lake, capsys, monkeypatch):
 
 def test_wrong_arguments_are_rejected(lake, capsys):
     assert main(["health", f"{lake}/few@v1"]) == InvalidRequestError.exit_code
+    message = " ".join(capsys.readouterr().err.split())
+    assert "Could not measure" in message and "only the newest version can be measured" in message
     assert main(["health", f"{lake}/few", "--parallelism", "0"]) == InvalidRequestError.exit_code
     assert main(["health", "s3://*/few"]) == InvalidRequestError.exit_code
     assert main(["health", f"{lake}/few", "s3://"]) == InvalidTableAddressError.exit_code

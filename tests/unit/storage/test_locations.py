@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.storage.local import LocalLogStore
-from deltalite.storage.locations import is_same_table, parse_location, resolve_path
+from deltalite.storage.locations import contain_one_another, is_same_table, parse_location, resolve_path
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, parse_versioned_path, resolve_version
 
@@ -83,6 +83,28 @@ def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expe
 )
 def test_several_schemes_may_name_one_storage(first, second, is_same):
     assert is_same_table(first, second) is is_same
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "expected"),
+    [
+        ("/lake/a", "/lake/a", True),
+        ("/lake/a", "/lake/a/b/", True),
+        ("/lake/ab", "/lake/a", False),
+        ("s3://bucket/a", "s3://bucket/a/b", True),
+        ("s3://bucket/a", "/bucket/a", False),
+    ],
+)
+def test_a_folder_contains_itself_and_its_folders(address, other, expected):
+    assert contain_one_another(address, other) is contain_one_another(other, address) is expected
+
+
+def test_a_link_and_its_target_contain_one_another(tmp_path):
+    (tmp_path / "table").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    assert contain_one_another(str(tmp_path / "link"), str(tmp_path / "table"))
+    assert contain_one_another(str(tmp_path / "link" / "new"), str(tmp_path / "table"))
+    assert not contain_one_another(str(tmp_path / "link"), str(tmp_path / "other"))
 
 
 @pytest.mark.usefixtures("without_gcsfs")

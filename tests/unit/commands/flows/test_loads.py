@@ -165,14 +165,16 @@ def test_removed_rows_are_a_gap_if_the_log_no_longer_has_their_schema(removes_ro
         assert planned(store, 2, read="changes") == (2, 3, [])
 
 
-def test_log_cleanup_above_the_offset_is_a_gap(source):
+def test_log_cleanup_above_the_offset_is_a_gap(source, caplog):
     write_checkpoint(load(source), now_ms=NOON_MS)
     for name in [name for name in source.files if name.endswith((f"{0:020}.json", f"{1:020}.json", f"{2:020}.json"))]:
         source.files.pop(name)
     assert planned(source, 2) == (2, 3, ["f3"])
     with pytest.raises(SourceGapError, match="earliest available version is 3"):
         planned(source, 1)
+    assert not caplog.records
     assert planned(source, 1, on_gap="reload") == (None, 3, None)
+    assert "Loading the complete source" in caplog.text and "no longer holds version 2" in caplog.text
 
 
 @pytest.mark.parametrize("read", ["appends", "changes"])

@@ -72,19 +72,19 @@ def test_versions_that_no_plan_can_read_are_not_searched(source):
 @pytest.mark.parametrize("make_load", [load_of, complete_load])
 def test_a_lost_file_of_the_newest_version_is_damage_of_the_source(source, make_load):
     put(source, "a a", "b", VECTOR_FILE)
-    load, lost_files = make_load(source), LostFiles()
+    source_load, lost_files = make_load(source), LostFiles()
     commit_actions(source, add("c2"))
     commit_actions(source, remove("c2"), add("c"))
     problem = r"is damaged: its newest version, 6, needs c, which does not exist"
-    with pytest.raises(CorruptDataFileError, match=problem), lost_files.replan_after_loss({"source": load}):
+    with pytest.raises(CorruptDataFileError, match=problem), lost_files.replan_after_loss({"source": source_load}):
         raise MISSING
 
 
 def test_a_file_that_a_newer_version_replaced_is_no_damage(source):
-    load = complete_load(source)
+    source_load = complete_load(source)
     commit_actions(source, remove("c"), add("d"))
     put(source, "d")
-    with pytest.raises(SourceNotFoundError), LostFiles().replan_after_loss({"source": load}):
+    with pytest.raises(SourceNotFoundError), LostFiles().replan_after_loss({"source": source_load}):
         raise MISSING
 
 
