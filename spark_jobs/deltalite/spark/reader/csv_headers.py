@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FIRST_BYTES, _MAX_BYTES = 64 * 1024, 16 * 1024 * 1024
 _GZIP_WINDOW_BITS = 31
+_UNREAD_COMPRESSIONS = (".zst", ".lz4", ".snappy")
 _TRUE = "true"
 
 
@@ -30,6 +31,10 @@ class CsvHeaderReader:
     def has_header(self) -> bool:
         """Whether the first line of each file names the columns."""
         return self._options.get("header", "false").lower() == _TRUE
+
+    def can_read(self, name: str) -> bool:
+        """Whether the header of a file can be read, by the compression that the end of its name shows."""
+        return not name.endswith(_UNREAD_COMPRESSIONS)
 
     def read(self, store: LogStore, name: str) -> tuple[str, ...] | None:
         """Return the names of the columns of a file, or None if the file has no line.
@@ -129,7 +134,7 @@ def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
         UnreadableFileError: the data is damaged, or it `is_whole` and ends too early.
         SourceError: the library cannot decompress the format.
     """
-    if name.endswith((".zst", ".lz4", ".snappy")):
+    if name.endswith(_UNREAD_COMPRESSIONS):
         raise SourceError(
             f"The header of {name} cannot be read, because of its compression.",
             remedy="Compress CSV files with gzip or bzip2, or give `schema` in the source.",

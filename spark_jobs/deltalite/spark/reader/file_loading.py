@@ -119,7 +119,7 @@ class FileLoader:
     def load(
         self,
         addresses: Sequence[str],
-        schema: StructType | str | None,
+        schema: StructType | spark_types.StructType | str | None,
         options: Mapping[str, str] | None = None,
         *,
         names: StructType | None = None,

@@ -4,23 +4,22 @@
   reads them with the types of the table, and fails for a type that it cannot widen.
 - Avro files need a schema in the request.
 - JSON has no types, so Spark infers the columns of the files. Columns that the table has are read with its types.
-- CSV files with a header are grouped by their headers, because Spark assigns columns to a header by position.
-- CSV files without a header have the columns of the table, in its order.
+- CSV files with a header are matched by its names (`csv_files.py`). Without a header, they have the columns of the
+  table, in its order.
 
 Values of partition folders are texts. Decimals in CSV and JSON, and dates in JSON, are read as texts too, because
 Spark's readers round and cut them. The reader converts texts to the type of the column. A text that would lose
 something fails the read.
 
 If the source has a schema, Spark reads every file with it. Only partition values that it leaves out are texts. A record
-that does not fit fails the read.
+that does not fit fails the read. The columns of CSV files are then matched by name or by position (`csv_files.py`).
 
 This module decides on the schema of each file. `file_loading.py` loads the files with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import ParseException
@@ -32,20 +31,14 @@ from deltalite.loaded_files.bad_file_search import find_one_bad_file
 from deltalite.protocol.column_rules import GENERATION
 from deltalite.protocol.identity_columns import START
 from deltalite.protocol.partition_folders import group_by_partition_folders
-from deltalite.protocol.schema import StructField, StructType
-from deltalite.protocol.source_schemas import (
-    STRING,
-    columns_by_header,
-    schema_for_reading,
-    wider_columns,
-)
+from deltalite.protocol.schema import StructType
+from deltalite.protocol.source_schemas import schema_for_reading, wider_columns
 from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.spark.columns.types import from_spark, to_spark
-from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.bad_records import RecordSeparation
-from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
-from deltalite.spark.reader.csv_headers import CsvHeaderReader
+from deltalite.spark.reader.column_inference import ColumnInference
+from deltalite.spark.reader.csv_files import CsvReader
 from deltalite.spark.reader.file_loading import FileLoader, SourceFiles
 from deltalite.spark.reader.json_files import JsonReader
 from deltalite.spark.reader.unreadable_file_error import UnreadableFileError, unfit_file
@@ -57,7 +50,6 @@ from deltalite.spark.runtime.errors import (
     is_schema_conflict,
 )
 
-_HEADER_THREADS = 16
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
 _MERGED = {"mergeSchema": "true"}
 _MAX_MERGES = 64  # Spark reads the metadata of some files for each of them
@@ -134,9 +126,9 @@ class _Reader:
         self._table = table
         self._merge_schema = merge_schema
         self._separation = separation
-        self._groups: Mapping[tuple[str, ...], Sequence[str]] = {}  # the CSV files by their headers
         self._loader = FileLoader(spark, files, table, separation, merge_schema=merge_schema)
         self._inference = ColumnInference(spark, files, self._loader, drops_bad_records=separation is not None)
+        self._csv = CsvReader(self._loader, self._inference, table, merge_schema=merge_schema)
 
     def frame(self) -> DataFrame:
         """Return the rows of all files."""
@@ -185,13 +177,15 @@ class _Reader:
                 inferred = self._inference.columns(addresses)
                 return [inferred if self._table is None else schema_for_reading(inferred, self._table)]
             case "csv":
-                headers = (header for header, files in self._groups.items() if not set(files).isdisjoint(addresses))
-                return [columns_by_header(header, self._table, {}) for header in headers]
+                return self._csv.columns_of(addresses)
             case _:
                 return [from_spark(self._loader.configured({}).load(load_paths(addresses)).schema)]
 
     def _frame(self) -> DataFrame:
         source, addresses = self._files.source, self._files.addresses
+        if source.format == "csv":
+            frame = self._csv.frame()
+            return no_source_rows(self._spark, self._files, self._table) if frame is None else frame
         if source.schema is not None:
             frame = self._loader.load(addresses, source.schema)
             if source.format == "orc":
@@ -202,9 +196,6 @@ class _Reader:
                 return self._with_stored_types()
             case "json":
                 return self._json()
-            case "csv":
-                headers = CsvHeaderReader(source.options)
-                return self._csv_with_headers(headers) if headers.has_header else self._csv_by_position()
             case _:
                 return self._loader.load(addresses, None)
 
@@ -243,54 +234,6 @@ class _Reader:
             separates=self._separation is not None,
         )
         return reader.frame()
-
-    def _csv_by_position(self) -> DataFrame:
-        files, table = self._files, self._table
-        if table is None:
-            columns = checked_columns(files, self._inference.columns(files.addresses))
-        else:
-            columns = stored_columns(files, table)
-        return self._loader.load(files.addresses, columns)
-
-    def _csv_with_headers(self, reader: CsvHeaderReader) -> DataFrame:
-        groups = self._addresses_by_header(reader)
-        inferred: Mapping[str, StructField] = {}
-        if self._table is None or self._merge_schema:
-            with_new_columns = [header for header in groups if self._has_new_column(header)]
-            inferred = wider_columns(self._inference.columns(groups[header]) for header in with_new_columns)
-        if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
-            checked_columns(self._files, StructType(()))
-        if not groups:  # no file has a line
-            return no_source_rows(self._spark, self._files, self._table)
-        self._groups = groups
-        frames = [
-            self._loader.load(addresses, columns_by_header(header, self._table, inferred))
-            for header, addresses in groups.items()
-        ]
-        return self._loader.united(frames)
-
-    def _has_no_record(self) -> bool:
-        """Whether all CSV files are empty below their headers. Otherwise a header would make each column a STRING."""
-        reader = self._loader.configured({}).option("mode", "PERMISSIVE").schema("value STRING")
-        return reader.load(load_paths(self._files.addresses)).isEmpty()
-
-    def _addresses_by_header(self, reader: CsvHeaderReader) -> dict[tuple[str, ...], list[str]]:
-        """Return the files by their headers, without empty files."""
-        store = source_store(self._spark, self._files.folder)
-        prefix_length = len(self._files.folder.rstrip("/")) + 1
-        groups: dict[tuple[str, ...], list[str]] = {}
-        with ThreadPoolExecutor(max_workers=_HEADER_THREADS, thread_name_prefix="headers") as pool:
-            names = [address[prefix_length:] for address in self._files.addresses]
-            headers = pool.map(lambda name: reader.read(store, name), names)
-            for address, header in zip(self._files.addresses, headers, strict=True):
-                if header is not None:
-                    groups.setdefault(header, []).append(address)
-                else:
-                    self._loader.skip_empty(address)  # the file has no line
-        return groups
-
-    def _has_new_column(self, header: Sequence[str]) -> bool:
-        return self._table is None or any(self._table.find(name) is None for name in header)
 
 
 def _refuse_capital_endings(files: SourceFiles) -> None:

@@ -31,3 +31,14 @@ def unfit_file(file_format: str, address: str, problem: str, table: StructType) 
         "the file out with `pattern` or `file_names`.",
         address=address,
     )
+
+
+def misplaced_in_file(address: str, name: str, position: int, schema_position: int) -> UnfitFileError:
+    """Return the error for a CSV file whose header has a column of the schema at another position. Both start at 1."""
+    return UnfitFileError(
+        f"The header of {address} has '{name}' in column {position}, and `schema` of the source has it in column "
+        f"{schema_position}.",
+        remedy="Give `schema` all names of the header, so that columns are matched by name. Or leave the file out with "
+        "`pattern` or `file_names`.",
+        address=address,
+    )
