@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.support.copying import SOME_TIME_S
 
-DEFAULT_MAX_BAD_SHARE = 0.5
+DEFAULT_MAX_BAD_SHARE, DEFAULT_MAX_BAD_COUNT = 0.5, 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +119,17 @@ class CopyModel:
 
     @staticmethod
     def _fails(load: Load, files: list[File]) -> bool:
-        share = DEFAULT_MAX_BAD_SHARE if load.max_bad_share is None else load.max_bad_share
+        share = load.max_bad_share
         unreadable_count = sum(file.is_unreadable for file in files)
         readable = [file for file in files if not file.is_unreadable]
         bad_count = sum(len(file.bad_records) for file in readable)
         record_count = bad_count + sum(len(file.ids) for file in readable)
         if not load.has_quarantine:
             return unreadable_count + bad_count > 0 or any(file.has_new_column for file in readable)
-        return unreadable_count > share * len(files) or bad_count > share * record_count
+        return any(
+            bad > (max(DEFAULT_MAX_BAD_COUNT, DEFAULT_MAX_BAD_SHARE * total) if share is None else share * total)
+            for bad, total in ((unreadable_count, len(files)), (bad_count, record_count))
+        )
 
     def restore(self, version: int) -> None:
         """Apply a restore."""

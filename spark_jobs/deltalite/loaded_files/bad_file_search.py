@@ -31,7 +31,7 @@ class GroupFailure:
 class BadFiles:
     """The bad files, with the reason of each.
 
-    `checked_count` is the number of files that were checked alone, if the search stopped because of `max_share`. It is
+    `checked_count` is the number of files that were checked alone, if the search stopped because of `max_count`. It is
     None if the search is complete.
     """
 
@@ -44,19 +44,18 @@ def find_bad_files(
     *,
     read_group: Callable[[Sequence[str]], GroupFailure | None],
     reason_of: Callable[[str], str | None],
-    max_share: float,
     max_count: int,
 ) -> BadFiles:
     """Return the bad files. Stop if more files are bad than the caller accepts.
 
     Args:
-        addresses: all files of the load, without repetitions.
+        addresses: all files of the load, without repetitions; at least one.
         read_group: reads files together, and returns None if it can read all of them.
         reason_of: reads a file alone, and returns the reason why it is bad, or None.
-        max_share: the largest share of bad files with which the caller goes on.
         max_count: the largest number of bad files with which the caller goes on.
     """
     search = _Search(reason_of=reason_of, max_count=max_count)
+    max_share = max_count / len(addresses)
     sample_size = min(_sample_size(max_share), len(addresses))
     if search.all_are_bad(Random(0).sample(addresses, sample_size)) and max_share < 1:  # noqa: S311  no secret
         return search.stopped()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deltalite.requests.write import WriteRequest
 
 FORMATS_WITH_BAD_RECORDS = ("csv", "json")
+_DEFAULT_MAX_BAD_COUNT = 10  # a run with one file must not fail if this file is bad
 _REFUSED_OPTIONS = ("columnnameofcorruptrecord", "singlevariantcolumn")
 
 
@@ -28,14 +29,14 @@ def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
     return tuple(audit for audit in audits if audit.level is AuditLevel.QUARANTINE)
 
 
-def max_bad_share_of(request: CopyRequest) -> float:
-    """Return the largest share of bad records, and of unreadable files, of a run."""
-    return DEFAULT_MAX_REJECTED_SHARE if request.max_bad_share is None else request.max_bad_share
-
-
 def max_bad_count(request: CopyRequest, count: int) -> int:
-    """Return how many of `count` records or files may be bad. The limit is a decimal number: 0.29 allows 29 of 100."""
-    return int(Decimal(str(max_bad_share_of(request))) * count)
+    """Return how many of the `count` records, or of the `count` files, of a run may be bad.
+
+    The limit is a decimal number: 0.29 allows 29 of 100. By default, half of them may be bad, and always ten.
+    """
+    if request.max_bad_share is None:
+        return max(_DEFAULT_MAX_BAD_COUNT, int(DEFAULT_MAX_REJECTED_SHARE * count))
+    return int(Decimal(str(request.max_bad_share)) * count)
 
 
 def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:

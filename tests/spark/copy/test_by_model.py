@@ -74,7 +74,7 @@ class History:
         if not options.get("file_names", True):
             options = {}
         if options.get("has_quarantine", True):
-            options = {**options, "max_bad_share": random.choice([None, 1, 1])}
+            options = {**options, "max_bad_share": random.choice([None, 0.5, 1])}
         load = Load(run=f"run {len(self.loads)}", **options)
         self.loads.append(load)
         return load

@@ -110,10 +110,12 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
         write_file(landing, f"{number:02}.csv", "id,name\n1,n\n")
     before = folder_content(tmp_path)
     with pytest.raises(SourceError, match=r"4 of 4 checked files \(of 6 in the run\) .*format and the options"):
-        copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine))
-    options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz"}
+        copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine), max_bad_share=0.5)
+    options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz", "max_bad_share": 0.5}
     write_bytes(landing, "bad.csv.gz", CUT)
-    with pytest.raises(SourceError, match=r"1 of 1 checked files .*share=0\.5.*bad\.csv\.gz: .*end of input stream"):
+    with pytest.raises(
+        SourceError, match=r"1 of 1 checked files .*the limit is 0\..*bad\.csv\.gz: .*end of input stream"
+    ):
         copy_files(spark, table, landing, **options)
     with pytest.raises(SourceError, match=r"/bad\.csv\.gz: Unexpected end of input stream"):
         copy_files(spark, table, landing, run="r", pattern="*.gz")
@@ -122,7 +124,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     (landing / "bad.csv.gz").unlink()
     assert folder_content(tmp_path) == before
     write_bytes(landing, "a.csv.gz", CUT)
-    result = copy_files(spark, table, landing, **options | {"max_bad_share": 1})
+    result = copy_files(spark, table, landing, **options | {"max_bad_share": None})
     assert (result.version, rows(table), quarantined(quarantine)) == (1, [], [("a.csv.gz", None, None)])
     write_bytes(landing, "a.csv.gz", zipped(1, 2), second=2)
     copy_files(spark, table, landing, **options | {"run": "repaired"})

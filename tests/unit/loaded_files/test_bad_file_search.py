@@ -40,7 +40,6 @@ class Files:
             self.addresses,
             read_group=self.read_group,
             reason_of=self.reason_of,
-            max_share=max_share,
             max_count=int(max_share * len(self.addresses)),
         )
         assert len(set(self.single_reads)) == len(self.single_reads), "no file is read alone twice"

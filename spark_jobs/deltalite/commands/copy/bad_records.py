@@ -18,7 +18,7 @@ from deltalite.commands.quarantine import Quarantine, TableWriter
 from deltalite.commands.quarantine.layout import FILE, REASON
 from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import CopyRequest
-from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS, max_bad_count, max_bad_share_of
+from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS, max_bad_count
 from deltalite.results import QuarantineResult
 from deltalite.spark.reader.bad_records import RecordCounts, RecordSeparation
 from deltalite.spark.reader.quarantined_rows import all_rejected
@@ -148,11 +148,12 @@ class BadRecords(Quarantine):
             raise
 
     def _check_share(self, counts: RecordCounts) -> None:
-        if counts.bad_records > max_bad_count(self._copy, counts.records):
+        max_count = max_bad_count(self._copy, counts.records)
+        if counts.bad_records > max_count:
             examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(
                 f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of {counts.records} records do not "
-                f"fit the schema, and max_bad_share={max_bad_share_of(self._copy)} allows fewer. {'; '.join(examples)}",
+                f"fit the schema, and the limit is {max_count}. {'; '.join(examples)}",
                 remedy="Check the delimiter, the header and the schema of the source. If the files have new columns, "
                 "set merge_schema=True to add them. To quarantine so many records, set max_bad_share=1.",
             )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.errors import SourceError
 from deltalite.requests import CopyRequest
-from deltalite.requests.quarantine import max_bad_count, max_bad_share_of
+from deltalite.requests.quarantine import max_bad_count
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class UnreadableFiles:
             for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True)
             if version in self._reasons
         }
-        if len(reasons) > max_bad_count(self._request, files.num_rows):
-            raise self._too_many(f"{len(reasons)} of {files.num_rows} files", reasons)
+        if len(reasons) > self._max_count(files):
+            raise self._too_many(f"{len(reasons)} of {files.num_rows} files", files, reasons)
         return reasons
 
     def replan_without_unreadable(self, error: Exception, files: pa.Table, checker: FileChecker) -> None:
@@ -67,10 +67,8 @@ class UnreadableFiles:
         """
         if not may_be_unreadable(error):
             return
-        bad = checker.find_unreadable(
-            max_share=max_bad_share_of(self._request), max_count=max_bad_count(self._request, files.num_rows)
-        )
-        self._check_search(bad, files.num_rows, error)
+        bad = checker.find_unreadable(max_count=self._max_count(files))
+        self._check_search(bad, files, error)
         if not bad.reasons:
             return
         for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True):
@@ -78,15 +76,18 @@ class UnreadableFiles:
                 self._reasons[version] = bad.reasons[address]
         raise NewPlanNeeded(f"leaving out {len(bad.reasons)} unreadable files. {shown(bad.reasons)}") from error
 
-    def _check_search(self, bad: BadFiles, file_count: int, error: Exception) -> None:
-        if bad.checked_count is not None:
-            counted = f"{len(bad.reasons)} of {bad.checked_count} checked files (of {file_count} in the run)"
-            raise self._too_many(counted, bad.reasons) from error
+    def _max_count(self, files: pa.Table) -> int:
+        return max_bad_count(self._request, files.num_rows)
 
-    def _too_many(self, counted: str, reasons: Mapping[str, str]) -> SourceError:
+    def _check_search(self, bad: BadFiles, files: pa.Table, error: Exception) -> None:
+        if bad.checked_count is not None:
+            counted = f"{len(bad.reasons)} of {bad.checked_count} checked files (of {files.num_rows} in the run)"
+            raise self._too_many(counted, files, bad.reasons) from error
+
+    def _too_many(self, counted: str, files: pa.Table, reasons: Mapping[str, str]) -> SourceError:
         return SourceError(
-            f"Nothing was loaded into {self._request.table}: {counted} cannot be loaded, and "
-            f"max_bad_share={max_bad_share_of(self._request)} allows fewer. {shown(reasons)}",
+            f"Nothing was loaded into {self._request.table}: {counted} cannot be loaded, and the limit is "
+            f"{self._max_count(files)}. {shown(reasons)}",
             remedy="Check the format and the options of the source. If the files have new columns, set "
             "merge_schema=True to add them. To quarantine so many files, set max_bad_share=1.",
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _FIRST_BYTES, _MAX_BYTES = 64 * 1024, 16 * 1024 * 1024
 _GZIP_WINDOW_BITS = 31
 _UNREAD_COMPRESSIONS = (".zst", ".lz4", ".snappy")
+_REPLACE = "Replace the file, or leave it out with `pattern`, `file_names` or `quarantine`."
 _TRUE = "true"
 
 
@@ -146,10 +147,10 @@ def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
         content, is_complete = _members(data, new_decompressor)
     except (zlib.error, OSError) as error:
         raise UnreadableFileError(
-            f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file."
+            f"The file {name} cannot be decompressed: {error}.", remedy=_REPLACE
         ) from error
     if is_whole and not is_complete:
-        raise UnreadableFileError(f"The end of the compressed file {name} is missing.", remedy="Replace the file.")
+        raise UnreadableFileError(f"The end of the compressed file {name} is missing.", remedy=_REPLACE)
     return content
 
 

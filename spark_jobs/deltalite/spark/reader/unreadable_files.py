@@ -72,10 +72,8 @@ class FileChecker:
         error = self._failure_of(self.files.addresses)
         return error if error is not None and may_be_unreadable(error) else None
 
-    def find_unreadable(self, *, max_share: float, max_count: int) -> BadFiles:
-        """Return the unreadable files.
-
-        The search stops if there are more than `max_count` of them, which is a share of `max_share` of all files.
+    def find_unreadable(self, *, max_count: int) -> BadFiles:
+        """Return the unreadable files. The search stops if there are more than `max_count` of them.
 
         Raises:
             SourceNotFoundError: a file no longer exists.
@@ -86,7 +84,6 @@ class FileChecker:
             self.files.addresses,
             read_group=self._read_group,
             reason_of=self._reason_of,
-            max_share=max_share,
             max_count=max_count,
         )
 
