@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from deltalite.errors import TableNotFoundError
+from deltalite.errors import InvalidTableAddressError, TableNotFoundError
 from deltalite.inspection.due_steps import decide
 from deltalite.inspection.health import read_health
 from deltalite.inspection.table_rows import RowError, StepOutcome, TableRow
@@ -32,7 +32,8 @@ def health_rows(
 
     Args:
         tables: the addresses of tables. An address without a table has a row with its error.
-        folders: the addresses that match a pattern. A folder without a table has no row.
+        folders: the addresses that match a pattern. A folder without a table has no row. A folder whose name a table
+            cannot have, such as one that ends with a blank, has a row with an error.
         open_store: opens the log of a table.
         thresholds: the thresholds of the decisions.
         now_ms: the time of the report, in milliseconds UTC.
@@ -40,7 +41,7 @@ def health_rows(
         complete_row: completes each row.
 
     Raises:
-        InvalidTableAddressError: an address is invalid.
+        InvalidTableAddressError: an address of `tables` is invalid.
     """
     named_tables = frozenset(tables)
 
@@ -56,10 +57,18 @@ def health_rows(
             return TableRow(table=address, error=RowError.of(error))
 
     with ThreadPoolExecutor(max_workers=parallelism, thread_name_prefix="health") as pool:
-        yield from (row for row in pool.map(row_of, _distinct([*tables, *folders])) if row is not None)
+        yield from (row for row in pool.map(row_of, _distinct(tables, folders)) if row is not None)
 
 
-def _distinct(addresses: Sequence[str]) -> list[str]:
-    """Return the first spelling of each address. Raises `InvalidTableAddressError`."""
-    by_location = {canonical_address(parse_location(address)): address for address in reversed(addresses)}
-    return list(reversed(by_location.values()))
+def _distinct(tables: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Return the first spelling of each address. Raises `InvalidTableAddressError` for an invalid one of `tables`."""
+    by_location: dict[str, str] = {}
+    for address in tables:
+        by_location.setdefault(canonical_address(parse_location(address)), address)
+    for address in folders:
+        try:
+            location = canonical_address(parse_location(address))
+        except InvalidTableAddressError:  # the row of the folder has the error
+            location = address
+        by_location.setdefault(location, address)
+    return list(by_location.values())
