@@ -111,8 +111,13 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
     source.rename(tmp_path / "source before")
     write_rows(spark, source, values("id, name", "2, 'new'"), properties=FEED)
     options["sources"] = source_of(source, read="changes", on_gap="reload")
-    with pytest.raises(SourceGapError, match=r"up to version 3.*recreated.*newest version is 0.*come before"):
+    problem = r"up to version 3.*recreated.*newest version is 0.*would come before"
+    with pytest.raises(SourceGapError, match=problem):
         apply_rows(spark, table, query, run="five", **options)
+    aliased = query.replace("struct(*)", "struct(*, _commit_version AS seq)")
+    options |= {"sequence_by": "seq", "exclude": (*options["exclude"], "seq")}
+    with pytest.raises(SourceGapError, match=problem):
+        apply_rows(spark, table, aliased, run="six", **options)
 
 
 @pytest.mark.campaign

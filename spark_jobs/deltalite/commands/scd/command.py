@@ -121,11 +121,11 @@ def _plan_change(
 ) -> Iterator[RowChange]:
     """Plan one attempt: compute the changes on `base`, and merge them into `base`."""
     check_same_history(request, base.configuration)
-    check_versions_continue(request, base.transactions, loads.ranges.values())
     with source.computed(base, loads) as computed:
         widens = type_widening.is_enabled(base.protocol, base.metadata)
         rules = column_rules(base.protocol, base.metadata)
         layout = layout_of(request, computed.rows, base=base.schema, rules=rules, widens=widens)
+        check_versions_continue(request, base.transactions, loads.ranges.values(), layout.sequence_type)
         _check_has_keys(request, computed.rows, layout)
         keys = source_keys(computed.rows, layout)
         candidates = find_candidates(base, keys, join_condition(spark, key_condition(request), base.schema, keys))

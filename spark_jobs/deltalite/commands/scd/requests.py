@@ -10,6 +10,7 @@ from dataclasses import replace
 from deltalite.commands.flows.ranges import loaded_versions
 from deltalite.errors import InvalidRequestError, SourceGapError
 from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.schema import DataType, PrimitiveType
 from deltalite.requests import (
     MergeClause,
     MergeRequest,
@@ -24,6 +25,8 @@ from deltalite.requests.source import fields_with_sources
 from deltalite.results import FlowRange
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 
+_VERSION_PATTERN = re.compile(r"\b_commit_version\b", re.IGNORECASE)
+_NO_NUMBERS = ("string", "date", "timestamp", "timestamp_ntz")
 _PROPERTY = "deltalite.scd"
 """The table property with the type and the keys of the history, so that a run with others is refused."""
 
@@ -46,26 +49,38 @@ def check_same_history(request: ScdRequest, configuration: Mapping[str, str]) ->
 
 
 def check_versions_continue(
-    request: ScdRequest, transactions: Mapping[str, SetTransaction], ranges: Iterable[FlowRange]
+    request: ScdRequest,
+    transactions: Mapping[str, SetTransaction],
+    ranges: Iterable[FlowRange],
+    sequence_type: DataType,
 ) -> None:
     """Refuse to load an incremental source again if its versions order the rows, and are not above the loaded ones.
 
-    The new rows would come before the rows of the table. `transactions` are those of the table.
+    The new rows would come before the rows of the table. `transactions` are those of the table. `sequence_type` is the
+    type of `sequence_by`.
 
     Raises:
         SourceGapError: the source was recreated, or an older copy replaced it.
     """
-    if re.search(r"\b_commit_version\b", request.sequence_by) is None:
+    if not _may_order_by_versions(request, sequence_type):
         return
     for flow_range in ranges:
         offsets = loaded_versions(flow_range.flow, transactions)
         if flow_range.after_version is None and offsets and flow_range.to_version <= max(offsets.values()):
             raise SourceGapError(
                 f"The flow '{flow_range.flow}' has loaded its source up to version {max(offsets.values())}. The source "
-                f"was recreated or replaced, and its newest version is {flow_range.to_version}. Its rows would come "
-                f"before those of {request.table}, because sequence_by is {request.sequence_by!r}.",
+                f"was recreated or replaced, and its newest version is {flow_range.to_version}. If the sequence "
+                f"({request.sequence_by}) comes from versions, its rows would come before those of {request.table}.",
                 remedy="Write the history of the recreated source to another table.",
             )
+
+
+def _may_order_by_versions(request: ScdRequest, sequence_type: DataType) -> bool:
+    """Whether the sequence is a version of the source, or a number of a query that reads the versions."""
+    if _VERSION_PATTERN.search(request.sequence_by):
+        return True
+    is_time_or_text = isinstance(sequence_type, PrimitiveType) and sequence_type.name in _NO_NUMBERS
+    return not is_time_or_text and request.query is not None and bool(_VERSION_PATTERN.search(request.query))
 
 
 def _history_text(request: ScdRequest) -> str:
