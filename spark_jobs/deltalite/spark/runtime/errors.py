@@ -28,6 +28,7 @@ from deltalite.errors import (
 from deltalite.spark.runtime.read_failures import (
     damage_reason,
     has_bad_record,
+    has_too_long_line,
     has_wrong_checksum,
     missing_file,
     permanent_read_failure,
@@ -190,7 +191,9 @@ def _remedy_for_file(text: str) -> str:
     """Return the remedy for a file that cannot be read."""
     if has_bad_record(text):
         return REMEDY_FOR_BAD_RECORD
-    return "Correct or replace the file. DeltaCopyOperator can leave it out with `pattern` or `file_names`."
+    if has_too_long_line(text):
+        return "Check the separator, or raise the options `maxColumns` and `maxCharsPerColumn` of the source."
+    return "Correct, rename or replace the file. DeltaCopyOperator can leave it out with `pattern` or `file_names`."
 
 
 def _remedy_for_row(message: str) -> str:

@@ -22,6 +22,7 @@ _BAD_RECORD = "MALFORMED_RECORD_IN_PARSING"
 _WRONG_CHECKSUM = r"ChecksumException:\ Checksum\ (?:error|CRC):?\ file:"
 _WRONG_CHECKSUM_PATTERN = re.compile(_WRONG_CHECKSUM)
 _AVRO_MISMATCH = r"IncompatibleSchemaException:\ Cannot\ convert\ Avro|AVRO_INCOMPATIBLE_READ_TYPE"
+_TOO_LONG_LINE = "TextParsingException"
 _MISMATCH_PATTERN = re.compile(
     r"(?:DATA_TYPE_MISMATCH\]|IncompatibleSchemaException:|AVRO_INCOMPATIBLE_READ_TYPE\]) ([^\n]+)"
 )
@@ -37,6 +38,8 @@ _PERMANENT_REASON_PATTERN = re.compile(
     | IOException:\ not\ a\ gzip\ file
     | {_WRONG_CHECKSUM}
     | {_AVRO_MISMATCH}
+    | {_TOO_LONG_LINE}  # of a CSV file
+    | URISyntaxException:\ Relative\ path\ in\ absolute\ URI  # the name of a local file has a colon
     | IOException:\ (?:invalid|incorrect)\ [a-z\ /]+$  # of zlib, such as `incorrect data check`
     """,
     re.MULTILINE | re.VERBOSE,
@@ -122,6 +125,11 @@ def type_mismatch_problem(text: str) -> str | None:
     """Return Spark's message about a file with another type than the schema, or None for any other error."""
     messages = _MISMATCH_PATTERN.findall(text)
     return messages[-1].strip() if messages else None
+
+
+def has_too_long_line(text: str) -> bool:
+    """Whether a line of a CSV file has too many columns, or a value with too many characters."""
+    return _TOO_LONG_LINE in text
 
 
 def has_bad_record(text: str) -> bool:
