@@ -17,6 +17,7 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, open_table
 from deltalite.cli.output import Column, Output
+from deltalite.storage.locations import parse_location
 from deltalite.table import Flow
 
 _COLUMNS = (
@@ -39,7 +40,7 @@ def _run(args: Arguments, out: Output) -> int:
     out.table(_COLUMNS, map(_row, flows))
     if flows:
         out.line()
-        for line in _reset_lines(args.table, flows[0].name):
+        for line in _reset_lines(parse_location(args.table).path, flows[0].name):
             out.line(line)
     return 0
 
