@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
 from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.column_rules import GENERATION
+from deltalite.protocol.identity_columns import START
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.schema_evolution import fits
 
@@ -63,6 +65,11 @@ def wider_columns(schemas: Iterable[StructType]) -> dict[str, StructField]:
             known = columns.get(field.name.lower())
             columns[field.name.lower()] = field if known is None else _field(known, _wider(known.type, field.type))
     return columns
+
+
+def columns_to_fill(table: StructType) -> StructType:
+    """Return the columns of the table that it does not compute: neither generated nor identity columns."""
+    return StructType(tuple(field for field in table if not {GENERATION, START} & field.metadata.keys()))
 
 
 def columns_by_header(

@@ -24,8 +24,8 @@ from deltalite.errors import (
     SourceNotFoundError,
 )
 from deltalite.protocol.file_names import LOADED_FILES_DIR
-from deltalite.requests import Audit, RestoreRequest, TableRequest
-from tests.support.copying import copy_files, loaded_names, write_file
+from deltalite.requests import Audit, RestoreRequest, Source, TableRequest
+from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
@@ -189,10 +189,23 @@ def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table
     write_file(landing, "x.parquet", "no Parquet file")
     with pytest.raises(SourceError, match=r"/x\.parquet is not a Parquet file.*`pattern`"):
         copy_files(spark, table, landing, "parquet", pattern="*.parquet")
+    write_file(landing, "wide.csv", "id,name\n1,x\n" + "," * 30_000)
+    with pytest.raises(SourceError, match=r"/wide\.csv: .*`maxColumns`"):
+        copy_files(spark, table, landing, schema="id INT, name STRING", pattern="wide*")
+    write_file(landing, "at 12:00.csv", "id,name\n1,x\n")
+    with pytest.raises(SourceError, match=r"/at%2012:00\.csv: .*absolute URI.* rename"):
+        copy_files(spark, table, landing, schema="id INT, name STRING", pattern="at*")
     write_file(landing, "upper.csv.GZ", "id\n")
     with pytest.raises(SourceError, match=r"upper\.csv\.GZ, .*lower case"):
         copy_files(spark, table, landing, pattern="*.GZ")
     assert not table.exists()
+
+
+def test_other_readers_can_read_bytes_of_text_files_that_are_not_utf_8(spark, landing, table):
+    write_bytes(landing, "a.txt", "Straße\nok\n".encode("latin-1"))
+    copy_files(spark, table, landing, "text")
+    write_rows(spark, table, sources={"source": Source(format="text", path=str(landing))}, mode="append")
+    assert sorted(rows(table)) == [("Stra\ufffde",), ("Stra\ufffde",), ("ok",), ("ok",)]
 
 
 def test_parquet_files_with_different_types_are_read_with_the_types_of_the_table(spark, tmp_path, table):

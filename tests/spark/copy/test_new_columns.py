@@ -6,7 +6,7 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
-from deltalite.errors import SchemaMismatchError
+from deltalite.errors import SchemaMismatchError, SourceError
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import folder_content, rows
@@ -93,6 +93,15 @@ def test_json_records_with_a_name_twice_or_with_two_spellings_go_to_the_quaranti
         (12, "The table has no column 'n.z'."),
     ]
     assert quarantined(quarantine)[5][2] == '{"id":48,"ID":49}'
+
+
+def test_records_of_files_without_a_column_of_the_table_are_bad(spark, landing, table, quarantine):
+    define_table(spark, TableRequest(table=str(table), schema="id INT, name STRING"))
+    write_file(landing, "a.csv", "id;name\n1;a\n")
+    with pytest.raises(SourceError, match=r"1 of 1 records do not fit.*The table has no column 'id;name'"):
+        copy_files(spark, table, landing, quarantine=str(quarantine), max_bad_share=0.5)
+    copy_files(spark, table, landing, quarantine=str(quarantine))
+    assert (ids(table), [record for _, _, record in quarantined(quarantine)]) == ([], ["1;a"])
 
 
 def test_values_in_a_new_csv_column_go_to_the_quarantine(spark, landing, table, quarantine):

@@ -45,6 +45,7 @@ FILES = [
     Odd("mark.json", '\ufeff{"id":9}\n', 1, 0),
     Odd("array.json", '[{"id":10},{"id":11}]\n', 2, 0),
     Odd("array of lines.json", '[\n{"id":12},\n{"id":13}\n]\n', 2, 2, NO_JSON),
+    Odd("values.json", '{"id":1}{"id":2}\n{"id":3}\n', 1, 1, "has more text after its first JSON value"),
     Odd("no byte.json", "", 0, 0),
     Odd("no value.json", "{}\n{}\n", 2, 0),
     Odd("numbers.json", '{"id":99999999999}\n{"id":1.5}\n{"id":"17"}\n{"id":1e2}\n{"id":7}\n', 1, 4, NO_VALUE),

@@ -24,8 +24,9 @@ from pyspark.sql import types as spark_types
 from deltalite.protocol.csv_columns import ColumnMatch, match_columns, misplaced_column
 from deltalite.protocol.partition_folders import group_by_partition_folders
 from deltalite.protocol.schema import StructField, StructType
-from deltalite.protocol.source_schemas import STRING, columns_by_header, wider_columns
+from deltalite.protocol.source_schemas import STRING, columns_by_header, columns_to_fill, wider_columns
 from deltalite.spark.columns.names import column_named
+from deltalite.spark.columns.types import spark_type
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
@@ -94,7 +95,14 @@ class CsvReader:
             self._loader.load(addresses, columns_by_header(header, self._table, inferred))
             for header, addresses in groups.items()
         ]
-        return self._loader.united(frames) if frames else None
+        return self._with_a_column(self._loader.united(frames)) if frames else None
+
+    def _with_a_column(self, frame: DataFrame) -> DataFrame:
+        """Return the rows with a column, so that they can be written, also if the table has no column of the files."""
+        if frame.columns or self._table is None:
+            return frame
+        column = next(iter(columns_to_fill(self._table)))
+        return frame.withColumn(column.name, F.lit(None).cast(spark_type(column.type)))
 
     def _with_schema(self, ddl: str) -> DataFrame | None:
         schema = self._schema_of_reader(ddl)

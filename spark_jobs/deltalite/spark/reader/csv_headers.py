@@ -146,9 +146,7 @@ def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
     try:
         content, is_complete = _members(data, new_decompressor)
     except (zlib.error, OSError) as error:
-        raise UnreadableFileError(
-            f"The file {name} cannot be decompressed: {error}.", remedy=_REPLACE
-        ) from error
+        raise UnreadableFileError(f"The file {name} cannot be decompressed: {error}.", remedy=_REPLACE) from error
     if is_whole and not is_complete:
         raise UnreadableFileError(f"The end of the compressed file {name} is missing.", remedy=_REPLACE)
     return content

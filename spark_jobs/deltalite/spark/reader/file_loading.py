@@ -24,6 +24,7 @@ from deltalite.requests import Source
 from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark, spark_type, to_spark
+from deltalite.spark.columns.valid_texts import with_valid_texts
 from deltalite.spark.hadoop.uris import load_paths, spark_uri
 from deltalite.spark.reader.bad_record_lines import (
     TEXT,
@@ -64,6 +65,16 @@ class SourceFiles:
     def addresses(self) -> Sequence[str]:
         """The canonical addresses of the files."""
         return list(self.sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReading:
+    """A separation reads JSON files as lines (`json_records.py`), because Spark's reader accepts some bad records.
+
+    `names` are the columns of all records, None if the names in the records are not checked.
+    """
+
+    names: StructType | None = None
 
 
 class FileLoader:
@@ -122,13 +133,9 @@ class FileLoader:
         schema: StructType | spark_types.StructType | str | None,
         options: Mapping[str, str] | None = None,
         *,
-        names: StructType | None = None,
+        as_lines: LineReading | None = None,
     ) -> DataFrame:
-        """Return the rows of files with the same columns. Their partition folders may differ.
-
-        `names` are the columns of all JSON records, if a separation checks their names. The files are then read as
-        lines (`json_lines.py`).
-        """
+        """Return the rows of files with the same columns. Their partition folders may differ."""
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
             read_schema = self.configured(options or {}).load(load_paths(addresses)).schema
@@ -144,11 +151,11 @@ class FileLoader:
             types = {field.name.lower(): field.type for field in known}
             text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
             frames = [
-                self._load_group(group, files, _without(text_schema, group), types, options, names)
+                self._load_group(group, files, _without(text_schema, group), types, options, as_lines)
                 for group, files in groups.items()
             ]
         else:
-            frames = [self._load_group(group, files, schema, {}, options) for group, files in groups.items()]
+            frames = [self._load_group(group, files, schema, {}, options, as_lines) for group, files in groups.items()]
         return self.united(frames)
 
     def _load_group(
@@ -158,7 +165,7 @@ class FileLoader:
         schema: spark_types.StructType | str | None,
         types: Mapping[str, DataType],
         options: Mapping[str, str] | None,
-        names: StructType | None = None,
+        as_lines: LineReading | None = None,
     ) -> DataFrame:
         """Return the rows of files with the same partition columns.
 
@@ -172,12 +179,13 @@ class FileLoader:
             if read_schema is not None:
                 reader = reader.schema(read_schema)
             with settings(self.spark, _PARTITION_VALUES_ARE_TEXT):
-                return self._with_file_column(reader.load(load_paths(addresses)))
+                frame = self._with_file_column(reader.load(load_paths(addresses)))
+            return with_valid_texts(frame) if self._files.source.format == "text" else frame
 
         if self._separation is None or schema is None:
             frame = read(addresses, schema)
         else:
-            frame = self._good_rows(self._separation, group, addresses, schema, types, read, names)
+            frame = self._good_rows(self._separation, group, addresses, schema, types, read, as_lines)
         self._check_scan(frame, addresses)
         return self._converted(frame, types, group)
 
@@ -212,7 +220,7 @@ class FileLoader:
         spark_schema: spark_types.StructType | str,
         types: Mapping[str, DataType],
         read: Callable[[Sequence[str], spark_types.StructType], DataFrame],
-        names: StructType | None,
+        as_lines: LineReading | None,
     ) -> DataFrame:
         """Return the rows of the good records, before texts are converted to `types`."""
         if isinstance(spark_schema, str):
@@ -226,10 +234,10 @@ class FileLoader:
             columns=_without(spark_schema, group),
             types=types,
             table=self._all_columns,
-            names=names,
+            names=None if as_lines is None else as_lines.names,
         )
 
-        line_format = None if names is None else schema.line_format
+        line_format = None if as_lines is None else schema.line_format
 
         def rows(addresses: Sequence[str]) -> DataFrame:
             if line_format is not None:

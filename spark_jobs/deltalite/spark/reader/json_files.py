@@ -1,7 +1,10 @@
-"""The rows of JSON files without a schema: Spark infers their columns, and reads them with the types of the table.
+"""The rows of JSON files. Without a schema, Spark infers their columns, and reads them with the types of the table.
 
-With a separation of bad records, the files are read as lines (`json_lines.py`) in two cases: names occur twice in an
-object or with two spellings, or records disagree about a column that has members in the table.
+With a separation of bad records, the files are read as lines in these cases:
+
+- A record goes on after its first value (`json_values.py`).
+- There is no schema, and names occur twice in an object or with two spellings, or records disagree about a column that
+  has members in the table (`json_lines.py`).
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from deltalite.protocol.source_schemas import schema_for_reading
 from deltalite.protocol.unknown_columns import hides_columns
 from deltalite.spark.reader.bad_record_lines import LineFormat
 from deltalite.spark.reader.column_inference import ColumnInference, NamesError, checked_columns, stored_columns
-from deltalite.spark.reader.file_loading import FileLoader
+from deltalite.spark.reader.file_loading import FileLoader, LineReading
 from deltalite.spark.reader.json_lines import columns_of_lines
-from deltalite.spark.reader.record_schema import line_format_of
+from deltalite.spark.reader.json_values import find_more_text
+from deltalite.spark.reader.record_schema import line_format_of, lower_options
 from deltalite.spark.runtime.errors import SPARK_ERRORS, is_bad_record
 
 _log = logging.getLogger(__name__)
@@ -35,9 +39,33 @@ class JsonReader:
     separates: bool
 
     def frame(self) -> DataFrame:
-        """Return the rows of all files. Raises `NamesError` if their names do not fit together."""
+        """Return the rows of all files.
+
+        Raises:
+            NamesError: the names of the records do not fit together.
+            SourceError: a record goes on after its first value.
+        """
+        files = self.inference.files
+        line_format = line_format_of(files.source)
+        has_more_text = line_format is not None and self._has_more_text(line_format)
+        if files.source.schema is not None:
+            as_lines = LineReading() if has_more_text else None
+            return self.loader.load(files.addresses, files.source.schema, as_lines=as_lines)
+        if has_more_text and line_format is not None and self.table is not None:
+            return self._frame_of_lines(line_format, self.table)
+        return self._inferred(line_format if self.separates else None)
+
+    def _has_more_text(self, line_format: LineFormat) -> bool:
+        """Whether records that go on after their first value must be separated. Raises `SourceError` if they cannot."""
+        files = self.inference.files
+        error = find_more_text(self.loader.spark, files.addresses, line_format, lower_options(files.source))
+        if error is not None and not self.separates:
+            raise error
+        return error is not None
+
+    def _inferred(self, line_format: LineFormat | None) -> DataFrame:
+        """Return the rows, with the columns that Spark infers. `line_format` is None if no record can be separated."""
         files, table = self.inference.files, self.table
-        line_format = line_format_of(files.source) if self.separates else None
         try:
             inferred = self.inference.columns(files.addresses)
         except NamesError as error:
@@ -60,7 +88,7 @@ class JsonReader:
         columns = columns_of_lines(self.loader.spark, files.source, files.addresses, line_format, table)
         read = columns.of_good_records if self.merge_schema else columns.of_all_records
         read = self._with_stored_columns(read, table)
-        return self.loader.load(files.addresses, read, names=columns.of_all_records)
+        return self.loader.load(files.addresses, read, as_lines=LineReading(names=columns.of_all_records))
 
     def _with_stored_columns(self, inferred: StructType, table: StructType) -> StructType:
         """Return the inferred columns, with those of the table if the good records have no column."""

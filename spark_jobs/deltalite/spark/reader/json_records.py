@@ -15,6 +15,7 @@ from pyspark.sql import types as spark_types
 
 from deltalite.spark.reader.bad_record_lines import FILE, LINE, TEXT
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, corrupt_field, parsed_record
+from deltalite.spark.reader.json_values import has_more_text
 from deltalite.spark.reader.record_schema import RecordSchema
 
 RECORD, SUBJECT, COUNT = "record", "subject", "count"
@@ -23,7 +24,10 @@ _ITEMS, _PARSED, _IS_CORRUPT, _IS_UNFIT = "_deltalite_items", "_deltalite_parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """The records of a line: `items` is an array, null if the line is no JSON. `text` is the line without a mark."""
+    """The records of a line: `items` is an array, null if the line is not one JSON value.
+
+    `text` is the line without a byte order mark.
+    """
 
     text: Column
     items: Column
@@ -40,9 +44,17 @@ class _Line:
 
 
 def json_texts(text: Column, options: Mapping[str, str]) -> Column:
-    """Return the texts of the records in a line as an array, null if the line is an array and no JSON."""
+    """Return the texts of the records in a line as an array.
+
+    It is null if the line is an array and no JSON, or goes on after its first value.
+    """
     is_array = text.rlike(r"^[\x00-\x20]*\[")
-    return F.when(is_array, F.from_json(text, "array<string>", dict(options))).otherwise(F.array(text))
+    no_texts = F.lit(None).cast("array<string>")
+    return (
+        F.when(has_more_text(text, options), no_texts)
+        .when(is_array, F.from_json(text, "array<string>", dict(options)))
+        .otherwise(F.array(text))
+    )
 
 
 def without_mark(text: Column) -> Column:

@@ -16,6 +16,7 @@ from deltalite.spark.columns.types import from_spark
 from deltalite.spark.columns.unknown_values import known_values, unknown_name
 from deltalite.spark.reader.bad_record_lines import CSV_BLANK, JSON_BLANK, LineFormat, spark_charset
 from deltalite.spark.reader.json_names import problem_of_names
+from deltalite.spark.reader.json_values import MORE_TEXT, has_more_text
 
 _TRUE = "true"
 
@@ -96,7 +97,10 @@ class RecordSchema:
     def other_reason(self, text: Column, value_of: Callable[[str], Column]) -> Column:
         """Return why a record does not fit although each value fits its column; null for another reason."""
         unknown = F.concat(F.lit("The table has no column '"), self.unknown_name(value_of), F.lit("'."))
-        return F.coalesce(self.name_problem(text), unknown)
+        if self.source.format != "json":
+            return unknown
+        more_text = F.when(has_more_text(text, self.options), F.lit(f"The record {MORE_TEXT}."))
+        return F.coalesce(more_text, self.name_problem(text), unknown)
 
     def known_values(self, frame: DataFrame) -> DataFrame:
         """Return the rows without the columns that the table does not have."""

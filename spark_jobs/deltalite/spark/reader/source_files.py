@@ -3,7 +3,8 @@
 - Parquet and ORC files have types. Columns that a file lacks are null. If files differ in the types of a column, Spark
   reads them with the types of the table, and fails for a type that it cannot widen.
 - Avro files need a schema in the request.
-- JSON has no types, so Spark infers the columns of the files. Columns that the table has are read with its types.
+- JSON has no types, so Spark infers the columns of the files (`json_files.py`). Columns that the table has are read
+  with its types.
 - CSV files with a header are matched by its names (`csv_files.py`). Without a header, they have the columns of the
   table, in its order.
 
@@ -28,11 +29,9 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
 from deltalite.loaded_files.bad_file_search import find_one_bad_file
-from deltalite.protocol.column_rules import GENERATION
-from deltalite.protocol.identity_columns import START
 from deltalite.protocol.partition_folders import group_by_partition_folders
 from deltalite.protocol.schema import StructType
-from deltalite.protocol.source_schemas import schema_for_reading, wider_columns
+from deltalite.protocol.source_schemas import columns_to_fill, schema_for_reading, wider_columns
 from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.uris import load_paths
@@ -96,8 +95,7 @@ def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | 
         if source.schema is not None:
             frame = spark.createDataFrame([], source.schema)
         elif table is not None:
-            columns = tuple(f for f in table if not {GENERATION, START} & f.metadata.keys())
-            frame = spark.createDataFrame([], to_spark(StructType(columns)))
+            frame = spark.createDataFrame([], to_spark(columns_to_fill(table)))
         else:
             raise SourceError(
                 f"The columns of the files in {files.folder} are unknown: no file can be read.",
@@ -186,6 +184,8 @@ class _Reader:
         if source.format == "csv":
             frame = self._csv.frame()
             return no_source_rows(self._spark, self._files, self._table) if frame is None else frame
+        if source.format == "json":
+            return self._json()
         if source.schema is not None:
             frame = self._loader.load(addresses, source.schema)
             if source.format == "orc":
@@ -194,8 +194,6 @@ class _Reader:
         match source.format:
             case "parquet" | "orc":
                 return self._with_stored_types()
-            case "json":
-                return self._json()
             case _:
                 return self._loader.load(addresses, None)
 

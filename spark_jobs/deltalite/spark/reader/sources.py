@@ -17,6 +17,7 @@ from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundErr
 from deltalite.requests import Deduplicate, Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import quoted
+from deltalite.spark.columns.valid_texts import with_valid_texts
 from deltalite.spark.reader.changes import changes
 from deltalite.spark.reader.deduplicating import deduplicate_rows
 from deltalite.spark.reader.incremental import SourceLoad, load_rows
@@ -150,7 +151,8 @@ def _read_source(spark: SparkSession, name: str, source: Source) -> DataFrame:
     try:
         if source.schema is not None:
             reader = reader.schema(source.schema)
-        return reader.load(source.path) if source.path is not None else reader.load()
+        rows = reader.load(source.path) if source.path is not None else reader.load()
+        return with_valid_texts(rows) if source.format.lower() == "text" else rows
     except ParseException as error:
         raise InvalidRequestError(
             f"The schema of the source '{name}' is not DDL: {first_line(error)}",

@@ -1,0 +1,62 @@
+"""JSON texts that go on after their first value. Spark's reader reads this value, and silently ignores the rest.
+
+Some writers put several objects into one line, without a separator. With the option `multiLine`, the text is a whole
+file. So the objects after the first one would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import SourceError
+from deltalite.spark.hadoop.uris import load_paths
+from deltalite.spark.reader.bad_record_lines import (
+    TEXT_SETTINGS,
+    LineFormat,
+    address_of,
+    line_reader,
+    line_text,
+    path_key,
+)
+from deltalite.spark.runtime.session import settings
+
+MORE_TEXT = "has more text after its first JSON value"
+_SHOWN_CHARACTERS = 100
+# A bracket closes, and an object or another text follows. In most texts this happens in nested values or strings only.
+_PERHAPS_MORE = r"[}\]]\s*(?:[^\s,}\]]|,\s*[{\[])"
+# Spark skips a byte order mark. It ignores a comma after the object, as in an array with one object in each line.
+_MARK_OR_LAST_COMMA = r"^\ufeff|,\s*$"
+
+
+def has_more_text(text: Column, options: Mapping[str, str]) -> Column:
+    """Return whether a text goes on after its first value. `options` are those of Spark's JSON functions."""
+    array = F.concat(F.lit("["), F.regexp_replace(text, _MARK_OR_LAST_COMMA, ""), F.lit("]"))
+    values = F.from_json(array, "array<string>", {**options, "mode": "PERMISSIVE"})
+    # The length is found faster, but without the options of the source.
+    is_one_value = F.json_array_length(array).eqNullSafe(1) | F.size(values).eqNullSafe(1)
+    return F.when(text.rlike(_PERHAPS_MORE), ~is_one_value).otherwise(F.lit(False))
+
+
+def find_more_text(
+    spark: SparkSession, addresses: Sequence[str], line_format: LineFormat, options: Mapping[str, str]
+) -> SourceError | None:
+    """Return the error for a record that goes on after its first value, None if there is no such record.
+
+    `options` are as in `has_more_text`.
+    """
+    with settings(spark, TEXT_SETTINGS):
+        text = line_text(line_format)
+        lines = line_reader(spark, line_format).load(load_paths(addresses))
+        record = F.struct(F.col("_metadata.file_path"), F.substring(text, 1, _SHOWN_CHARACTERS))
+        found = lines.agg(F.first(F.when(has_more_text(text, options), record), ignorenulls=True)).collect()[0][0]
+    if found is None:
+        return None
+    address = address_of(found[0], {path_key(address): address for address in addresses})
+    return SourceError(
+        f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only this value: {found[1]}",
+        remedy="Write one JSON object in each line. With the option `multiLine`, write one object or one array in each "
+        "file. Or set `quarantine`, which leaves out such records.",
+    )
