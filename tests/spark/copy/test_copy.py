@@ -201,7 +201,8 @@ def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table
     assert not table.exists()
 
 
-def test_other_readers_can_read_bytes_of_text_files_that_are_not_utf_8(spark, landing, table):
+def test_other_readers_can_read_bytes_of_text_files_that_are_not_utf_8(spark, tmp_path, table):
+    landing = tmp_path / "texts"
     write_bytes(landing, "a.txt", "Straße\nok\n".encode("latin-1"))
     copy_files(spark, table, landing, "text")
     write_rows(spark, table, sources={"source": Source(format="text", path=str(landing))}, mode="append")
