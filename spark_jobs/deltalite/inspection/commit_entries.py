@@ -1,7 +1,7 @@
 """The commits of a log as bounded values for a report: operation, writer, counts, and the results of a task.
 
 The provenance of a commit is hostile text of any size (see `shown_texts.py`). Counts come from the operation metrics
-with Spark's names. A count is None if the writer did not record it.
+with the names of Spark or delta-rs. A count is None if the writer did not record it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,23 @@ _MAX_AUDITS = 100
 _LONGEST_ID = 250
 # Parameters that have separate fields.
 _PARSED_PARAMETERS = frozenset({AUDITS, FLOWS, SOURCE_VERSIONS})
-_ADDED_ROWS = ("numTargetRowsInserted", "numOutputRows", "numConvertedRows")
-_REMOVED_ROWS = ("numTargetRowsDeleted", "numDeletedRows")
-_UPDATED_ROWS = ("numTargetRowsUpdated", "numUpdatedRows")
+# The names in the second lines are those of delta-rs.
+_ADDED_ROWS = (
+    *("numTargetRowsInserted", "numOutputRows", "numConvertedRows"),
+    *("num_target_rows_inserted", "num_added_rows"),
+)
+_INSERTED_ROWS = ("numTargetRowsInserted", "num_target_rows_inserted")
+_REMOVED_ROWS = (
+    *("numTargetRowsDeleted", "numDeletedRows"),
+    *("num_target_rows_deleted", "num_deleted_rows"),
+)
+_UPDATED_ROWS = (
+    *("numTargetRowsUpdated", "numUpdatedRows"),
+    *("num_target_rows_updated", "num_updated_rows"),
+)
 _ADDED_BYTES = ("numTargetBytesAdded", "numOutputBytes", "numAddedBytes", "restoredFilesSize", "convertedFilesSize")
 _REMOVED_BYTES = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")
-_DURATION = "executionTimeMs"
+_DURATIONS = ("executionTimeMs", "execution_time_ms")
 # `numOutputRows` of these operations also counts rows that the operation copied or updated.
 _OUTPUT_ROWS_ARE_NOT_ADDED = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE"})
 
@@ -130,12 +141,12 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         user_metadata="" if run is not None else shown_text(info.get("userMetadata")),
         parameters=_pairs(parameters, left_out=_PARSED_PARAMETERS),
         metrics=_pairs(info.get("operationMetrics")),
-        rows_added=_first(metrics, _ADDED_ROWS[:1] if is_copied else _ADDED_ROWS),
+        rows_added=_first(metrics, _INSERTED_ROWS if is_copied else _ADDED_ROWS),
         rows_removed=_first(metrics, _REMOVED_ROWS),
         rows_updated=_first(metrics, _UPDATED_ROWS),
         bytes_added=_first(metrics, _ADDED_BYTES),
         bytes_removed=_first(metrics, _REMOVED_BYTES),
-        duration_ms=metrics.get(_DURATION),
+        duration_ms=_first(metrics, _DURATIONS),
         versions_meanwhile=_versions_meanwhile(commit.version, info.get("readVersion")),
         source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
         flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},

@@ -49,6 +49,7 @@ def test_a_commit_tells_the_versions_that_other_writers_committed_before_it(read
 
 def test_the_duration_of_a_commit_is_known_if_its_writer_recorded_it():
     assert entry_of(operationMetrics={"executionTimeMs": "65400"}).duration_ms == 65_400
+    assert entry_of(operationMetrics={"execution_time_ms": 18}).duration_ms == 18
     assert entry_of(operationMetrics={"executionTimeMs": "-1"}).duration_ms is None
     assert entry_of(operation="WRITE").duration_ms is None
 
@@ -146,6 +147,20 @@ def test_texts_and_columns_of_an_overview_are_bounded():
                 "numOutputRows": "7",
             },
             (1, 3, 2),
+        ),
+        # the names of delta-rs, whose values are numbers
+        ("WRITE", {"num_added_rows": 7, "num_added_files": 1}, (7, None, None)),
+        ("DELETE", {"num_deleted_rows": 1, "num_copied_rows": 4}, (None, 1, None)),
+        ("UPDATE", {"num_updated_rows": 2, "num_copied_rows": 4}, (None, None, 2)),
+        (
+            "MERGE",
+            {
+                "num_target_rows_inserted": 1,
+                "num_target_rows_updated": 2,
+                "num_target_rows_deleted": 0,
+                "num_output_rows": 5,
+            },
+            (1, 0, 2),
         ),
         ("MERGE", {"numOutputRows": "7"}, (None, None, None)),
         ("OPTIMIZE", {"numOutputRows": "7"}, (None, None, None)),
