@@ -15,6 +15,8 @@ from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.spans import span_text
 from deltalite.inspection.shown_texts import shown_text
 
+_SHORTEST_GAP_MS = 60_000
+"""A shorter time between commits is that of one load with many commits, and does not say when the next load is due."""
 _GRACE = 0.5
 """The share of the usual time that a commit may be late."""
 
@@ -87,7 +89,7 @@ def freshness_of(
         return _by_schedule(min(cadences, key=lambda cadence: cadence.interval), last_commit, now.timestamp())
     paused = [shown_text(dag_id) for dag_id in dag_ids if schedules[dag_id].is_paused]
     note = f" Paused: {', '.join(paused)}." if paused else ""
-    if usual_gap_ms is None:
+    if usual_gap_ms is None or usual_gap_ms < _SHORTEST_GAP_MS:
         reason = "No DAG with scheduled runs writes the table, and its newest commits show no usual time between loads."
         return Freshness(word=Word.UNKNOWN, reason=reason + note)
     age, usual = now.timestamp() - last_commit, usual_gap_ms / 1000

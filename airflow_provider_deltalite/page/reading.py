@@ -165,7 +165,12 @@ class TableReader:
             cached = self._cache.get(newest_key)
             growth = read_growth(
                 Snapshot.load(store, overview.version),
-                Totals(files=overview.files, size_bytes=overview.size_bytes, rows=overview.live_rows),
+                Totals(
+                    files=overview.files,
+                    size_bytes=overview.size_bytes,
+                    rows=overview.live_rows,
+                    deleted_rows=overview.deleted_rows,
+                ),
                 earlier=None if cached is None else cached.value,
             )
             self._cache.put(newest_key, growth)

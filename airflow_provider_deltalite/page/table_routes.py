@@ -10,7 +10,7 @@ from fastapi import HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
-from airflow_provider_deltalite.page.growth_view import growth_plots
+from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.lake_view import freshness_of_overview, health_of
 from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
@@ -76,6 +76,7 @@ class TableRoutes(Routes):
             freshness=freshness_of_overview(table, overview, await self.known.schedules(), datetime.now(UTC)),
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
+            readable_versions=readable_versions(growth.result().value),
             growth_note=problem_of(growth.result(), self.seconds),
             timeline=timeline(entries),
             timeline_note=note,

@@ -10,7 +10,7 @@
   document.body.append(probe);
   const colors = {};
   const readColors = () => {
-    for (const name of ["text", "muted", "line", "link", "green"]) {
+    for (const name of ["text", "muted", "line", "link", "green", "amber"]) {
       probe.className = `color-${name}`;
       colors[name] = getComputedStyle(probe).color;
     }
@@ -22,46 +22,70 @@
   const bytes = (value) => {
     const power = value > 0 ? Math.min(units.length - 1, Math.floor(Math.log2(value) / 10)) : 0;
     const scaled = value / 1024 ** power;
-    return `${power && scaled < 100 ? scaled.toFixed(1) : Math.round(scaled)} ${units[power]}`;
+    const text = power && scaled < 100 && scaled % 1 ? scaled.toFixed(1) : Math.round(scaled);
+    return `${text} ${units[power]}`;
   };
   const shortCount = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const formats = {
     rows: { exact: (value) => count.format(value), short: (value) => shortCount.format(value) },
     files: { exact: (value) => count.format(value), short: (value) => shortCount.format(value) },
     bytes: { exact: bytes, short: bytes },
+    deleted: { exact: (value) => `${value.toFixed(1)} %`, short: (value) => `${+value.toFixed(1)} %` },
   };
+  const labels = { rows: "Rows", bytes: "Size", files: "Files", deleted: "Share" };
   const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
-  // Days as 2026-03-01, and times of a day as 12:00.
+  // Days as 2026-03-01, and times of a day as 12:00, or as 12:00:30 if the ticks are less than a minute apart.
   const ticks = (_, seconds, __, ___, step) =>
-    seconds.map((value) => (step < 86400 && value % 86400 ? moment(value).slice(11, 16) : moment(value).slice(0, 10)));
+    seconds.map((value) => {
+      if (step >= 86400 || value % 86400 === 0) return moment(value).slice(0, 10);
+      return moment(value).slice(11, step < 60 ? 19 : 16);
+    });
+
+  // The steps between ticks: whole numbers, and whole units of bytes.
+  const steps = (bases, factors) => bases.flatMap((base) => factors.map((factor) => base * factor));
+  const powers = (base, count) => Array.from({ length: count }, (_, power) => base ** power);
+  const decimals = steps(powers(10, 15), [1, 2, 5]);
+  const increments = {
+    rows: decimals,
+    files: decimals,
+    bytes: steps(powers(1024, 6), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
+    deleted: steps([0.1, 1, 10], [1, 2, 5]),
+  };
 
   const plots = [];
   for (const figure of figures) {
     const values = JSON.parse(figure.dataset.growth);
     const versionAt = new Map(values.versions.map((version, index) => [version, index]));
-    const checkpoints = values.checkpoints.map((version) => values.times[versionAt.get(version)]);
+    const timesOf = (versions) => versions.map((version) => values.times[versionAt.get(version)]);
+    const marks = [
+      { times: timesOf(values.checkpoints), color: "green", isAtTop: false },
+      { times: timesOf(values.optimizes), color: "amber", isAtTop: true },
+    ];
     const sync = { key: "growth", setSeries: false };
 
-    // Short marks on the axis of the times.
-    const drawCheckpoints = (plot) => {
+    // Short marks: checkpoints on the axis of the times, and optimizes at the opposite edge.
+    const drawMarks = (plot) => {
       const { ctx, bbox } = plot;
       ctx.save();
-      ctx.strokeStyle = colors.green;
       ctx.lineWidth = 2 * devicePixelRatio;
-      for (const time of checkpoints) {
-        const x = plot.valToPos(time, "x", true);
-        if (x < bbox.left || x > bbox.left + bbox.width) continue;
-        ctx.beginPath();
-        ctx.moveTo(x, bbox.top + bbox.height);
-        ctx.lineTo(x, bbox.top + bbox.height - 8 * devicePixelRatio);
-        ctx.stroke();
+      for (const { times, color, isAtTop } of marks) {
+        ctx.strokeStyle = colors[color];
+        for (const time of times) {
+          const x = plot.valToPos(time, "x", true);
+          if (x < bbox.left || x > bbox.left + bbox.width) continue;
+          const edge = isAtTop ? bbox.top : bbox.top + bbox.height;
+          ctx.beginPath();
+          ctx.moveTo(x, edge);
+          ctx.lineTo(x, edge + (isAtTop ? 8 : -8) * devicePixelRatio);
+          ctx.stroke();
+        }
       }
       ctx.restore();
     };
 
-    for (const name of ["rows", "bytes", "files"]) {
-      const target = figure.querySelector(`[data-plot=${name}]`);
+    for (const target of figure.querySelectorAll("[data-plot]")) {
+      const name = target.dataset.plot;
       const axis = { stroke: () => colors.muted, grid: { stroke: () => colors.line, width: 1 }, ticks: { show: false } };
       const plot = new uPlot(
         {
@@ -69,12 +93,12 @@
           height: 180,
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           cursor: { sync, y: false, drag: { x: true, y: false } },
-          axes: [{ ...axis, space: 90, size: 30, values: ticks }, { ...axis, size: 70, values: (_, splits) => splits.map(formats[name].short) }],
+          axes: [{ ...axis, space: 90, size: 30, values: ticks }, { ...axis, size: 70, incrs: increments[name], values: (_, splits) => splits.map(formats[name].short) }],
           scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
           series: [
             { label: "Version", value: (_, __, ___, index) => (index === null ? "–" : `${values.versions[index]}, ${moment(values.times[index])}`) },
             {
-              label: name === "bytes" ? "Size" : name === "rows" ? "Rows" : "Files",
+              label: labels[name],
               stroke: () => colors.link,
               width: 1.5,
               paths: uPlot.paths.stepped({ align: 1 }),
@@ -82,7 +106,7 @@
               value: (_, value) => (value == null ? "–" : formats[name].exact(value)),
             },
           ],
-          hooks: { draw: [drawCheckpoints] },
+          hooks: { draw: [drawMarks] },
         },
         [values.times, values[name]],
         target,

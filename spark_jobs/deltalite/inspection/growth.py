@@ -1,5 +1,7 @@
 """The number of files, bytes and rows of a table at each of its newest versions, for a plot.
 
+Versions that packed files or that have a checkpoint are named, because a plot marks them.
+
 The totals of the newest version are known from its snapshot. The files that each commit adds and removes then lead back
 from version to version, so one read of the newest commits is enough. The log names a removed file without its rows, if
 the writer left them out. They are known if the same read contains the commit that added the file.
@@ -17,8 +19,16 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import VersionGapError
+from deltalite.inspection.versions import Range, ranges_of
 from deltalite.log.action_files import read_actions
-from deltalite.log.commit_times import CommitTime, InCommitTimes, file_times, in_commit_times, in_commit_timestamp
+from deltalite.log.commit_times import (
+    CommitTime,
+    InCommitTimes,
+    file_times,
+    in_commit_times,
+    in_commit_timestamp,
+    rebuildable_versions,
+)
 from deltalite.log.file_table import ADD_TYPES, key_column, table_of
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
@@ -28,6 +38,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 MAX_COMMITS = 500
 MAX_BYTES = 32 * 1024 * 1024
 _THREADS = 8
+_OPTIMIZE = "OPTIMIZE"
 _TYPES = {name: ADD_TYPES[name] for name in ("path", "size", "stats", "deletionVector")}
 
 
@@ -38,6 +49,7 @@ class GrowthPoint:
     - `timestamp_ms`: the commit time, in milliseconds UTC.
     - `size_bytes`: None if the log does not have the size of a file that a later commit removed.
     - `rows`: the rows that are not soft-deleted; None if the log does not have the rows of such a file.
+    - `deleted_rows`: the soft-deleted rows; None if the log contradicts their number.
     """
 
     version: int
@@ -45,23 +57,32 @@ class GrowthPoint:
     files: int
     size_bytes: int | None
     rows: int | None
+    deleted_rows: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The newest versions of a table, oldest first, and those of them that have a checkpoint."""
+    """The newest versions of a table.
+
+    - `points`: their totals, oldest first.
+    - `checkpoints`, `optimizes`: those of the versions that have a checkpoint, and those that an optimize committed.
+    - `readable`: the versions that the log can rebuild, as ranges. These may be older than the points.
+    """
 
     points: tuple[GrowthPoint, ...]
-    checkpoints: tuple[int, ...]
+    checkpoints: tuple[int, ...] = ()
+    optimizes: tuple[int, ...] = ()
+    readable: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The files, bytes and live rows of a version. A number is None if it is unknown."""
+    """The files, bytes, live rows and soft-deleted rows of a version. A number is None if it is unknown."""
 
     files: int
     size_bytes: int | None
     rows: int | None
+    deleted_rows: int | None = 0
 
 
 def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = None) -> Growth:
@@ -91,8 +112,16 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
     elif earlier is not None and not points:
         points = list(earlier.points)
     points = points[-MAX_COMMITS:]
-    checkpoints = {checkpoint.version for checkpoint in listing.checkpoints} & {point.version for point in points}
-    return Growth(points=tuple(points), checkpoints=tuple(sorted(checkpoints)))
+    versions = {point.version for point in points}
+    checkpoints = {checkpoint.version for checkpoint in listing.checkpoints} & versions
+    earlier_optimizes = () if earlier is None else earlier.optimizes
+    optimizes = {*earlier_optimizes, *(change.version for change in changes if change.is_optimize)} & versions
+    return Growth(
+        points=tuple(points),
+        checkpoints=tuple(sorted(checkpoints)),
+        optimizes=tuple(sorted(optimizes)),
+        readable=ranges_of(version for version in rebuildable_versions(listing) if version <= snapshot.version),
+    )
 
 
 class _File(NamedTuple):
@@ -101,6 +130,7 @@ class _File(NamedTuple):
     key: str
     size_bytes: int | None
     rows: int | None
+    deleted_rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +139,7 @@ class _Change:
 
     version: int
     timestamp_ms: int
+    is_optimize: bool
     added: Sequence[_File]
     removed: Sequence[_File]
 
@@ -147,13 +178,17 @@ def _read_change(
     except VersionGapError:
         return None
     timestamp_ms = time.timestamp_ms
+    info = next(iter(bodies[CommitInfo.action]), None)
     if in_commit is not None and in_commit.covers(time.version):
-        timestamp_ms = in_commit_timestamp(next(iter(bodies[CommitInfo.action]), None), file.name)
+        timestamp_ms = in_commit_timestamp(info, file.name)
     added = list(_files(bodies[AddFile.action], AddFile, file.name))
     removed = list(_files(bodies[RemoveFile.action], RemoveFile, file.name))
     if not removed and not any(body.get("dataChange") for body in bodies[AddFile.action]):
         added = []  # The table's rows are the same, so these files are in the table: they get row ids or statistics.
-    return _Change(version=time.version, timestamp_ms=timestamp_ms, added=added, removed=removed)
+    is_optimize = info is not None and info.get("operation") == _OPTIMIZE
+    return _Change(
+        version=time.version, timestamp_ms=timestamp_ms, is_optimize=is_optimize, added=added, removed=removed
+    )
 
 
 def _files(bodies: Sequence[Mapping[str, Any]], cls: type[AddFile | RemoveFile], source: str) -> Iterator[_File]:
@@ -161,22 +196,29 @@ def _files(bodies: Sequence[Mapping[str, Any]], cls: type[AddFile | RemoveFile],
         return
     files = table_of(bodies, _TYPES, cls, source).combine_chunks()
     deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
-    columns = (key_column(files), files["size"], pc.subtract(num_records(files["stats"]), deleted))
+    columns = (key_column(files), files["size"], pc.subtract(num_records(files["stats"]), deleted), deleted)
     yield from map(_File, *(column.to_pylist() for column in columns))
 
 
 def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
     """Return the totals after each change, oldest first; `newest` has those after the last change."""
     points: list[GrowthPoint] = []
-    files, size_bytes, rows = newest.files, newest.size_bytes, newest.rows
+    files, size_bytes, rows, deleted_rows = newest.files, newest.size_bytes, newest.rows, newest.deleted_rows
     for change, removed in zip(reversed(changes), reversed(list(_removed_files(changes))), strict=True):
         point = GrowthPoint(
-            version=change.version, timestamp_ms=change.timestamp_ms, files=files, size_bytes=size_bytes, rows=rows
+            version=change.version,
+            timestamp_ms=change.timestamp_ms,
+            files=files,
+            size_bytes=size_bytes,
+            rows=rows,
+            deleted_rows=deleted_rows,
         )
         points.append(point)
         files = max(0, files - len(change.added) + len(removed))
         size_bytes = _total_before(size_bytes, [f.size_bytes for f in change.added], [f.size_bytes for f in removed])
         rows = _total_before(rows, [f.rows for f in change.added], [f.rows for f in removed])
+        added_deleted, removed_deleted = ([f.deleted_rows for f in side] for side in (change.added, removed))
+        deleted_rows = _total_before(deleted_rows, added_deleted, removed_deleted)
     return points[::-1]
 
 
@@ -195,6 +237,7 @@ def _completed(file: _File, added: _File | None) -> _File:
         key=file.key,
         size_bytes=added.size_bytes if file.size_bytes is None else file.size_bytes,
         rows=added.rows if file.rows is None else file.rows,
+        deleted_rows=file.deleted_rows,
     )
 
 

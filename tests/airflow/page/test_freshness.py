@@ -81,6 +81,9 @@ def test_without_scheduled_runs_the_earlier_commits_decide(schedule):
 
 def test_a_table_without_a_schedule_and_with_few_commits_is_unknown():
     assert freshness(MIDNIGHT, MIDNIGHT + HOUR).word is Word.UNKNOWN
+    burst = freshness(MIDNIGHT, MIDNIGHT + HOUR, usual_gap=timedelta(seconds=59))
+    assert burst.word is Word.UNKNOWN and "show no usual time between loads" in burst.reason
+    assert freshness(MIDNIGHT, MIDNIGHT + HOUR, usual_gap=timedelta(seconds=60)).word is Word.LATE
     assert freshness(None, MIDNIGHT, usual_gap=HOUR, sales=DAILY).word is Word.UNKNOWN
 
 

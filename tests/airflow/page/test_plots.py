@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_deltalite.page.growth_view import growth_plots
+from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
 from deltalite.inspection.growth import Growth, GrowthPoint
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
@@ -40,6 +40,11 @@ def orders(tmp_path):
     return store
 
 
+def words(page: str) -> str:
+    """The text of a page without markup."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
 def plotted(page: str) -> dict[str, list]:
     """The values of the plots in a page."""
     [values] = re.findall(r'data-growth="([^"]*)"', page)
@@ -54,9 +59,15 @@ def test_a_table_shows_its_growth_file_sizes_and_partitions(delta_page, orders):
     assert values["rows"] == [0, 1500, 3500, 3000, 3250]
     assert values["bytes"] == [0, 150_000, 350_000, 300_000, 325_000]
     assert values["files"] == [0, 2, 3, 2, 3]
-    assert values["checkpoints"] == [2]
+    assert (values["checkpoints"], values["optimizes"], values["deleted"]) == ([2], [], [0.0] * 5)
     assert len(set(values["times"])) == 5
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    text = words(page)
+    assert (
+        "are checkpoints" in text
+        and "are optimizes" not in text
+        and "Soft-deleted rows" not in text.split("Growth")[-1]
+    )
+    assert "The log can rebuild these versions: 0 to 4." in text
     assert "16.0 KiB to 64.0 KiB 1 24.4 KiB" in text
     assert "DE 2 2 000 1 195.3 KiB" in text
     assert re.findall(r'class="heat-(\d)"', page) == ["5", "9", "2"]
@@ -80,12 +91,51 @@ def test_a_malformed_commit_takes_only_the_growth_of_the_page(delta_page, orders
     assert "Table features" in page and 'class="heat"' in page
 
 
+@pytest.fixture
+def stock(tmp_path):
+    """A table whose version 2 has soft-deleted rows, and whose version 3 is an optimize."""
+    store = create(LocalLogStore(str(tmp_path / "stock")))
+    stats = json.dumps({"numRecords": 100})
+    vector = {"storageType": "u", "pathOrInlineDv": "v", "sizeInBytes": 1, "cardinality": 30}
+    commit_actions(store, add("a", stats=stats))
+    commit_actions(store, remove("a"), add("a", stats=stats, deletion_vector=vector))
+    packed = add("b", stats=json.dumps({"numRecords": 70}), data_change=False)
+    commit_actions(store, remove("a", deletion_vector=vector), packed, name="OPTIMIZE")
+    return store
+
+
+def test_soft_deleted_rows_have_a_plot_and_optimizes_have_marks(delta_page, stock):
+    key = delta_page.add_asset(stock.root)
+    page = delta_page.get(f"/tables/{key}")
+    values = plotted(page)
+    assert (values["rows"], values["deleted"], values["optimizes"]) == ([0, 100, 70, 70], [0.0, 0.0, 30.0, 0.0], [3])
+    assert 'data-plot="deleted"' in page and "are optimizes" in page and "are checkpoints" not in page
+
+
+def test_the_versions_before_a_log_cleanup_are_not_readable(delta_page, orders):
+    key = delta_page.add_asset(orders.root)
+    for version in range(2):
+        (Path(orders.root) / commit_name(version)).unlink()
+    assert "The log can rebuild these versions: 2 to 4." in words(delta_page.get(f"/tables/{key}"))
+    assert readable_versions(None) == readable_versions(Growth(points=())) == ""
+    assert "versions: 1, 3 to 4." in readable_versions(Growth(points=(), readable=((1, 1), (3, 4))))
+
+
 def test_one_version_is_no_growth():
     point = GrowthPoint(version=1, timestamp_ms=5, files=1, size_bytes=None, rows=2)
     assert growth_plots(None) is growth_plots(Growth(points=(point,), checkpoints=())) is None
     later = GrowthPoint(version=2, timestamp_ms=9, files=1, size_bytes=1, rows=2)
     plots = growth_plots(Growth(points=(point, later), checkpoints=()))
     assert plots is not None and plots.has_unknown_numbers and json.loads(plots.values)["bytes"] == [None, 1]
+
+
+def test_the_share_of_soft_deleted_rows_may_be_unknown():
+    points = tuple(
+        GrowthPoint(version=n, timestamp_ms=n, files=1, size_bytes=1, rows=rows, deleted_rows=deleted)
+        for n, (rows, deleted) in enumerate(((None, 1), (1, None), (0, 0), (0, 2)))
+    )
+    plots = growth_plots(Growth(points=points))
+    assert plots is not None and json.loads(plots.values)["deleted"] == [None, None, 0.0, 100.0]
 
 
 # The pixels of a canvas with this color.
@@ -116,3 +166,21 @@ def test_a_browser_draws_the_plots_and_shows_the_version_below_the_pointer(delta
         browser.until("the legend has the last version", lambda: "4, 20" in browser.text(".u-legend"))
         assert "3,250" in browser.text(".u-legend")
         assert [message for message in browser.messages() if "Content Security Policy" in message] == []
+
+
+# The pixels of the first canvas that have the color of the marks of optimizes.
+_COUNT_AMBER_PIXELS = _COUNT_PIXELS.replace("arguments[0]", "0").replace(
+    "data[i + 2] > data[i] + 60", "data[i] > data[i + 2] + 60"
+)
+
+
+@pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
+def test_a_browser_draws_the_plot_of_soft_deleted_rows_and_the_marks_of_optimizes(delta_page, stock, served_page):
+    key = delta_page.add_asset(stock.root)
+    with open_browser() as browser:
+        browser.open(f"{served_page}/tables/{key}")
+        browser.until(
+            "there are four plots", lambda: browser.run("return document.querySelectorAll('.uplot').length") == 4
+        )
+        assert browser.run(_COUNT_PIXELS.replace("arguments[0]", "3")) > 100
+        assert browser.run(_COUNT_AMBER_PIXELS) > 10

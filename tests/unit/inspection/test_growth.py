@@ -10,7 +10,7 @@ from deltalite.errors import CorruptLogError
 from deltalite.inspection import growth
 from deltalite.inspection.diff import live_rows
 from deltalite.inspection.growth import Totals, read_growth
-from deltalite.log.file_table import bytes_of
+from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -19,7 +19,9 @@ from tests.unit.builders import NOON_MS, add, commit_actions, create, new_store,
 
 def totals_at(store, version=None):
     files = Snapshot.load(store, version).files
-    return Totals(files=files.num_rows, size_bytes=bytes_of(files), rows=live_rows(files))
+    return Totals(
+        files=files.num_rows, size_bytes=bytes_of(files), rows=live_rows(files), deleted_rows=deleted_rows_of(files)
+    )
 
 
 def growth_of(store, **options):
@@ -51,7 +53,7 @@ def changed_table():
     last = sized("d", 5, size_bytes=3)
     commit_actions(store, first, second)
     commit_actions(store, removal_of(first), with_vector)
-    commit_actions(store, removal_of(with_vector), removal_of(second), packed)
+    commit_actions(store, removal_of(with_vector), removal_of(second), packed, name="OPTIMIZE")
     commit_actions(store, removal_of(packed), last)
     commit_actions(store, sized("d", 5, size_bytes=3, data_change=False, base_row_id=0))
     return store
@@ -64,7 +66,9 @@ def test_each_point_has_the_totals_of_its_version():
     for point in points:
         totals = totals_at(store, point.version)
         assert (point.files, point.size_bytes, point.rows) == (totals.files, totals.size_bytes, totals.rows or 0)
+        assert point.deleted_rows == totals.deleted_rows
     assert [point.rows for point in points] == [0, 150, 120, 120, 5, 5]
+    assert [point.deleted_rows for point in points] == [0, 0, 30, 0, 0, 0]
     times = [point.timestamp_ms for point in points]
     assert times == sorted(set(times))
 
@@ -81,6 +85,18 @@ def test_a_later_read_reads_only_the_new_commits():
     store.before = lambda *_: None
     assert later == growth_of(store)
     assert read_growth(snapshot, totals, earlier=later) == later
+
+
+def test_optimizes_and_the_versions_that_the_log_can_rebuild_are_named():
+    store = changed_table()
+    earlier = growth_of(store)
+    assert (earlier.optimizes, earlier.readable) == ((3,), ((0, 5),))
+    write_checkpoint(Snapshot.load(store, 4), now_ms=NOON_MS)
+    for version in range(3):
+        store.delete(commit_name(version))
+    commit_actions(store, sized("e", 1), name="OPTIMIZE")
+    later = growth_of(store, earlier=earlier)
+    assert (later.optimizes, later.readable) == ((3, 6), ((4, 6),))
 
 
 def test_rows_are_unknown_before_a_removal_without_statistics():
