@@ -45,6 +45,11 @@ def number(value: int | None) -> str:
     return _UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
+def counted(value: int, noun: str) -> str:
+    """Format a number with a noun, such as `1 file` or `2 files`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def size(value: int | None) -> str:
     """Format a number of bytes."""
     return _UNKNOWN if value is None else format_bytes(value)
@@ -106,6 +111,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": ago,
+        "counted": counted,
         "iso": iso,
         "moment": moment,
         "number": number,

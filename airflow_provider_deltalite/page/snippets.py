@@ -35,7 +35,7 @@ def mending_operator(table: KnownTable, step: Step) -> Snippet:
 
 def version_snippets(table: KnownTable, version: int, *, is_newest: bool) -> list[Snippet]:
     """Return the texts for a version: read it, compare it, go back to it."""
-    address = ascii(table.address)
+    address = _literal(table.address)
     word = shlex.quote(table.address)
     snippets = [
         Snippet(
@@ -54,8 +54,14 @@ def version_snippets(table: KnownTable, version: int, *, is_newest: bool) -> lis
     return snippets
 
 
+def _literal(text: str) -> str:
+    """Return a text as a literal of Python with ASCII characters only, in double quotes if it contains no quote."""
+    literal = ascii(text)
+    return literal if '"' in text or "'" in text else f'"{literal[1:-1]}"'
+
+
 def _operator(name: str, task_id: str, table: KnownTable, *arguments: str) -> str:
-    connection = () if table.conn_id is None else (f"storage_conn_id={table.conn_id!a}",)
-    parts = [f'task_id="{task_id}"', f"table={table.address!a}", *arguments, *connection]
+    connection = () if table.conn_id is None else (f"storage_conn_id={_literal(table.conn_id)}",)
+    parts = [f'task_id="{task_id}"', f"table={_literal(table.address)}", *arguments, *connection]
     lines = "".join(f"    {part},\n" for part in parts)
     return f"from {_MODULE} import {name}\n\n{name}(\n{lines})"

@@ -133,7 +133,7 @@ def test_the_list_is_searched_and_sorted(delta_page, tmp_path):
     assert names("q=DAG_small") == ["small"]
     assert names("sort=nonsense&q=lake/l") == ["large"]
     assert "No table matches" in delta_page.get("/lake?q=nothing")
-    assert "1 assets without a Delta table" in words(delta_page.get("/lake"))
+    assert "1 asset without a Delta table" in words(delta_page.get("/lake"))
 
 
 def test_an_empty_list_says_what_to_do(delta_page):
@@ -248,7 +248,7 @@ def test_a_dropped_table_is_no_longer_healthy(delta_page, tmp_path):
     shutil.rmtree(root)
     delta_page.now = 1_000.0
     assert "There is no table at this address" in delta_page.get(f"/tables/{key}")
-    assert "1 assets without a Delta table" in words(delta_page.get("/lake"))
+    assert "1 asset without a Delta table" in words(delta_page.get("/lake"))
 
 
 def test_a_table_that_cannot_be_read_says_why(delta_page, tmp_path):
@@ -274,8 +274,8 @@ def test_a_version_shows_what_changed_and_texts_to_copy(delta_page, orders):
                                     partition_columns=("day",), configuration={"team": "shop"}))  # fmt: skip
     key = delta_page.add_asset(orders.root)
     text = words(delta_page.get(f"/tables/{key}/versions/4"))
-    assert "2 → 4" in text and "1 files added, 0 removed, 1 kept" in text and "day=2026-01-01/c.parquet" in text
-    assert f"&#34;path&#34;: &#39;{orders.root}&#39;, &#34;version_as_of&#34;: 4}}" in text
+    assert "2 → 4" in text and "1 file added, 0 removed, 1 kept" in text and "day=2026-01-01/c.parquet" in text
+    assert f"&#34;path&#34;: &#34;{orders.root}&#34;, &#34;version_as_of&#34;: 4}}" in text
     assert f"deltalite diff {orders.root} 3 4" in text and "DeltaRestoreOperator" in text
     changed = words(delta_page.get(f"/tables/{key}/versions/6"))
     assert "note added string" in changed and "team added shop" in changed
