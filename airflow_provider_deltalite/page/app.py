@@ -65,6 +65,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_api_route("/tables/{key}", tables.table, **options)
     app.add_api_route("/tables/{key}/measures", tables.measures, **options)
     app.add_api_route("/tables/{key}/maintenance", maintenance.start, **{**options, "methods": ["POST"]})
+    app.add_api_route("/tables/{key}/versions", tables.choose_version, **options)
     app.add_api_route("/tables/{key}/versions/{version}", tables.version, **options)
     app.add_api_route("/dag/{dag_id}", lists.dag, **options)
     app.add_api_route("/dag-run/{dag_id}/{run_id:path}", runs.dag_run, **options)

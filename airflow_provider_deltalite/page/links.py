@@ -51,6 +51,10 @@ class Links:
         """Return the address of the parts of a table's page that need its measures."""
         return f"{self.table(key)}/measures"
 
+    def versions(self, key: str) -> str:
+        """Return the address that leads to the version of a form."""
+        return f"{self.table(key)}/versions"
+
     def version(self, key: str, version: int, *, rows: bool = False, where: Iterable[str] = ()) -> str:
         """Return the address of a version's page; with `rows`, of its rows for which the conditions are true."""
         query = urlencode([("rows", "1"), *(("where", condition) for condition in where)]) if rows else ""

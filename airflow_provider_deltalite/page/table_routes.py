@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import HTTPException, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
@@ -111,6 +111,20 @@ class TableRoutes(Routes):
         if overview is not None and overview.measures is None:
             measures = self.services.tables.measures(table, overview).result()
         return measured_view(table, result, measures, seconds=self.seconds)
+
+    async def choose_version(
+        self,
+        request: Request,
+        key: str,
+        version: int,
+        rows: str = "",
+        where: Annotated[list[str] | None, Query()] = None,
+    ) -> RedirectResponse:
+        """Lead from a form to the page of the version that the user entered; the parameters are those of that page."""
+        table = await self.open_table(request, key)
+        conditions = [condition for condition in where or () if condition.strip()]
+        address = self.links(request).version(table.key, version, rows=bool(rows), where=conditions)
+        return RedirectResponse(address + ("#rows" if rows else ""), status_code=303)
 
     async def version(
         self,

@@ -48,6 +48,17 @@
     }
   });
 
+  // A slider shows its version in the number beside it. The release of the mouse loads the version; a key does not,
+  // because a person may press it many times.
+  for (const slider of document.querySelectorAll("input[data-version]")) {
+    const number = document.getElementById(slider.dataset.version);
+    slider.addEventListener("input", () => { number.value = slider.value; });
+    number.addEventListener("input", () => { slider.value = number.value; });
+    slider.addEventListener("pointerup", () => {
+      if (slider.value !== slider.defaultValue) slider.form.requestSubmit();
+    });
+  }
+
   // A second click on the button of a form that changes something would change it twice.
   document.addEventListener("submit", (event) => {
     const button = event.target.querySelector("button[data-once]");

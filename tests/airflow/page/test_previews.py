@@ -15,6 +15,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
 from tests.airflow.page.conftest import Rights
 from tests.airflow.page.test_hostile_texts import PAYLOADS, check_is_harmless
+from tests.support.browser import is_browser_installed, open_browser
 from tests.support.valid_table import SCHEMA, create_valid_table, write_data_file
 from tests.unit.builders import append_files, commit_actions, create
 
@@ -90,6 +91,44 @@ def test_the_rows_of_a_version_are_shown_on_request_with_the_way_to_other_versio
     assert '/versions/3?rows=1#rows">Rows of version 3<' in html and ">Rows of version 5<" in html
     assert shown_ids(delta_page.get(rows_page(orders, 3))) == ["4", "5"]
     assert '<span class="null">NULL</span>' in delta_page.get(rows_page(orders, 0))
+
+
+def test_a_form_leads_to_another_version_with_the_same_conditions(delta_page, orders):
+    html = delta_page.get(rows_page(orders, 4, "id > 4"))
+    assert html.count(f'action="/airflow/deltalite/tables/{orders}/versions"') == 2
+    assert html.count('type="number" name="version" value="4" min="0" max="5"') == 2
+    assert html.count('type="range"') == 2 and html.count('name="where" value="id &gt; 4"') == 2
+
+    def target(query: str, **options) -> str:
+        answer = delta_page.answer(f"/tables/{orders}/versions?{query}", **options)
+        assert answer.status_code == 303
+        return answer.headers["location"]
+
+    start = f"/airflow/deltalite/tables/{orders}/versions/3"
+    assert target("version=3&rows=1&where=id+%3E+4&where=") == f"{start}?rows=1&where=id+%3E+4#rows"
+    assert target("version=3&where=x") == start
+    assert (
+        target("version=3&rows=1&where=%2F%2Fevil.example%0D%0Ax")
+        == f"{start}?rows=1&where=%2F%2Fevil.example%0D%0Ax#rows"
+    )
+    delta_page.get(f"/tables/{orders}/versions?version=x", status=422)
+    delta_page.get(f"/tables/{orders}/versions", status=422)
+    delta_page.get("/tables/unknown/versions?version=3", status=404)
+
+
+@pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
+def test_the_slider_shows_its_version_and_the_form_loads_the_rows_of_it(delta_page, orders, served_page):
+    with open_browser() as browser:
+        browser.open(f"{served_page}{rows_page(orders, 4, 'id > 4')}")
+        browser.run(
+            "const slider = document.querySelector('[data-version=rows-version]');"
+            "slider.value = 3; slider.dispatchEvent(new Event('input'));"
+            "slider.dispatchEvent(new Event('pointerup'));"
+        )
+        browser.until("the other version is shown", lambda: "Version 3" in browser.text("h1"))
+        assert browser.url.endswith("/versions/3?rows=1&where=id+%3E+4#rows")
+        assert browser.run("return document.getElementById('rows-version').value") == "3"
+        assert [message for message in browser.messages() if "Content Security Policy" in message] == []
 
 
 def test_conditions_select_rows_and_stay_in_the_form_and_the_links(delta_page, orders):
