@@ -35,6 +35,11 @@ def ui_variables(home: Path) -> dict[str, str]:
     }
 
 
+def add_example(airflow: WholeAirflow, dag_id: str) -> None:
+    """Add an example DAG to Airflow, and unpause it."""
+    airflow.add_dag(dag_id, CHECKOUT / "example_dags" / f"{dag_id}.py")
+
+
 def serve(home: Path, port: int) -> None:
     """Start Airflow, print the address of the page, and wait for Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise Airflow would outlive this program
@@ -42,7 +47,7 @@ def serve(home: Path, port: int) -> None:
     # Two processes use the database. If one of them has locked it, the other waits.
     database = f"sqlite:///{home / 'airflow.db'}?timeout=60"
     with WholeAirflow(home, database=database, variables=ui_variables(home), port=port) as airflow:
-        airflow.add_dag(MAINTENANCE_DAG, CHECKOUT / "example_dags" / f"{MAINTENANCE_DAG}.py")
+        add_example(airflow, MAINTENANCE_DAG)
         print(f"The tables: http://127.0.0.1:{port}{UI_PAGE}\nCtrl-C stops Airflow.", flush=True)
         Event().wait()
 

@@ -1,9 +1,12 @@
 """Makes the pictures of the documentation from a real run: `make pictures`.
 
-A whole Airflow runs the example DAG `orders_ingest` for three days, and the task of the first day is cleared. Chromium
-then takes a picture of the Grid with the log of the second attempt, which was skipped, and one of the table's page.
-`deltalite history` draws the table's history as on a terminal. The pictures are written to docs/_static/pictures. The
-program needs Chromium.
+A whole Airflow runs the example DAGs `shop_lake` and `orders_ingest` over several days of the demonstration's feed.
+The task of the first day is then cleared, so its second attempt is skipped. Another program, delta-rs, writes a table
+of clicks, which needs maintenance. Chromium takes the pictures of the Grid and of the page *Delta tables*.
+`deltalite history` draws the history of a table as on a terminal.
+
+The pictures are written to docs/_static/pictures. The program needs Debian's packages `chromium` and
+`chromium-driver`.
 """
 
 from __future__ import annotations
@@ -13,16 +16,17 @@ import fcntl
 import io
 import os
 import pty
-import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+import deltalake
+import pyarrow as pa
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
@@ -30,19 +34,25 @@ from rich.text import Text
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
 
-from airflow_provider_deltalite.page.known_tables import key_of  # noqa: E402
+from airflow_provider_deltalite.page.registration import TASK_ROUTE  # noqa: E402
+from demo.customer_feed import write_customers  # noqa: E402
 from demo.feed import write_feed  # noqa: E402
+from demo.run_ui import MAINTENANCE_DAG, add_example, ui_variables  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
-from tests.support.browser import HEADLESS_OPTIONS  # noqa: E402
+from tests.support.browser import Browser, is_browser_installed, open_browser  # noqa: E402
+from tests.support.delta_page import open_list, open_table  # noqa: E402
+from tests.support.java_options import QUICK_JVM  # noqa: E402
 
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
 DAG, TASK = "orders_ingest", "load"
+SHOP_DAG = "shop_lake"
+SHOP_DAYS = tuple(date(2026, 3, day) for day in range(1, 4))
 MANUAL_DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC))
 _ORDERS_A_DAY = 2_000
+_CLICK_COMMITS = 14
+_WIDTH = 1280
 _TERMINAL_COLUMNS = 170
-_RUN_TIMEOUT_S = 300.0
-# The page fetches its data after it has loaded. Chromium's virtual clock advances only while no request is open.
-_PAGE_MILLISECONDS = 20_000
+_RUN_TIMEOUT_S = 600.0
 # The template of the SVG. Unlike the template of rich, it fetches no font.
 _SVG_TEMPLATE = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -61,42 +71,64 @@ _SVG_TEMPLATE = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {ter
 def main() -> int:
     """Make all pictures, and print where they are."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        print("The pictures need Chromium. On Debian: apt-get install chromium", file=sys.stderr)
+    if not is_browser_installed():
+        print("The pictures need Chromium. On Debian: apt-get install chromium chromium-driver", file=sys.stderr)
         return 1
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        landing, lake = home / "landing", home / "lake"
-        # Yesterday also needs a feed, because the scheduler starts its run: see `load_three_days`.
-        for day in (*MANUAL_DAYS, datetime.now(UTC) - timedelta(days=1)):
-            write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
+        lake = home / "lake"
         variables = {
-            "AIRFLOW_VAR_LANDING": str(landing),
-            "AIRFLOW_VAR_LAKE": str(lake),
-            "AIRFLOW__DELTALITE__UI_ENABLED": "True",
-            "AIRFLOW__DELTALITE__UI_TABLES": str(lake / "*"),
+            **ui_variables(home),
+            "AIRFLOW__DELTALITE__UI_TABLES": f"{lake}/orders, {lake}/clicks, {lake}/shop/*/*",
+            "SPARK_SUBMIT_OPTS": QUICK_JVM,
         }
-        with WholeAirflow(home / "airflow", variables=variables) as airflow:
-            run_id = load_three_days(airflow)
-            page = f"http://127.0.0.1:{airflow.port}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
-            photograph(chromium, page, PICTURES / "skipped-attempt.png", size=(1700, 620))
-            key = key_of(str(lake / "orders"))
-            table_page = f"http://127.0.0.1:{airflow.port}/plugin/delta-tables/deltalite/tables/{key}"
-            photograph(chromium, table_page, PICTURES / "delta-table.png", size=(1500, 900))
+        with WholeAirflow(home, variables=variables) as airflow:
+            fill_shop(airflow, home / "landing")
+            write_clicks(lake / "clicks")
+            run_id = load_three_days(airflow, home / "landing")
+            add_example(airflow, MAINTENANCE_DAG)
+            take_pictures(f"http://127.0.0.1:{airflow.port}", run_id)
         draw_terminal(["history", str(lake / "orders")], PICTURES / "history.svg")
     for picture in sorted(PICTURES.iterdir()):
         print(picture.relative_to(CHECKOUT))
     return 0
 
 
-def load_three_days(airflow: WholeAirflow) -> str:
+def fill_shop(airflow: WholeAirflow, landing: Path) -> None:
+    """Deliver the files of `SHOP_DAYS`, one day after the other, and load each day into the lake of the shop.
+
+    The scheduler starts the first run, the run of the last full hour. This function starts the other ones.
+    """
+    for day in SHOP_DAYS:
+        write_feed(landing, day)
+        write_customers(landing, day)
+        if day == SHOP_DAYS[0]:
+            add_example(airflow, SHOP_DAG)
+            [first_run, *_] = airflow.wait_for_runs(SHOP_DAG, 1)
+            airflow.wait_for_run(SHOP_DAG, first_run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
+        else:
+            airflow.run(SHOP_DAG, timeout=_RUN_TIMEOUT_S)
+    airflow.pause(SHOP_DAG)
+
+
+def write_clicks(table: Path) -> None:
+    """Append many small files to a table with delta-rs, as a program outside of Airflow."""
+    for hour in range(_CLICK_COMMITS):
+        start = datetime(2026, 3, 1, hour, tzinfo=UTC)
+        times = [start + timedelta(seconds=3 * number) for number in range(900 + 20 * hour)]
+        rows = pa.table({"page": [f"/product/{time.second}" for time in times], "clicked_at": times})
+        deltalake.write_deltalake(table, rows, mode="append")
+
+
+def load_three_days(airflow: WholeAirflow, landing: Path) -> str:
     """Run the DAG for three days, clear the task of the first run, and return that run's id.
 
     This function starts the runs of `MANUAL_DAYS`. The scheduler starts the third run, the run of yesterday.
     """
-    airflow.add_dag(DAG, CHECKOUT / "example_dags" / f"{DAG}.py")
+    for day in (*MANUAL_DAYS, datetime.now(UTC) - timedelta(days=1)):
+        write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
+    add_example(airflow, DAG)
     first_run_id, _ = [airflow.run(DAG, logical_date=day, timeout=_RUN_TIMEOUT_S) for day in MANUAL_DAYS]
     for run in airflow.wait_for_runs(DAG, len(MANUAL_DAYS) + 1):
         airflow.wait_for_run(DAG, run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
@@ -108,19 +140,60 @@ def load_three_days(airflow: WholeAirflow) -> str:
     return first_run_id
 
 
-def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int]) -> None:
-    """Write a picture of a page that Chromium loads. `size` is width and height in pixels."""
-    with tempfile.TemporaryDirectory() as profile:
-        command = [
-            chromium,
-            *HEADLESS_OPTIONS,
-            f"--user-data-dir={profile}",
-            f"--window-size={size[0]},{size[1]}",
-            f"--virtual-time-budget={_PAGE_MILLISECONDS}",
-            f"--screenshot={picture}",
-            url,
-        ]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+def take_pictures(airflow: str, run_id: str) -> None:
+    """Take the pictures of Airflow's UI. `airflow` is its address, and `run_id` the run with the skipped attempt."""
+    task_page = f"{airflow}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
+    with open_browser(size=(1700, 620)) as browser:
+        open_task(browser, airflow, task_page)
+        browser.until("the log is shown", lambda: "SKIPPED" in browser.text())
+        browser.take_picture(PICTURES / "skipped-attempt.png")
+    with open_browser(size=(_WIDTH, 700)) as browser:
+        open_task(browser, airflow, f"{task_page}/plugin/{TASK_ROUTE}")
+        browser.enter_frame()
+        browser.until("the attempts are shown", lambda: "Skipped, because" in browser.text())
+        take_picture_of_frame(browser, "delta-task.png")
+        open_list(browser, airflow)
+        take_picture_of_frame(browser, "delta-tables.png")
+        open_table(browser, airflow, "lake/clicks")
+        browser.click(".advice summary")
+        take_picture_of_frame(browser, "delta-health.png")
+    with open_browser(size=(_WIDTH, 900)) as browser:
+        log_in(browser, airflow)
+        open_table(browser, airflow, "silver/orders")
+        browser.run("document.getElementById('growth').scrollIntoView()")
+        browser.until("the plots are drawn", lambda: browser.run("return !!document.querySelector('.uplot')"))
+        take_picture_of_frame(browser, "delta-table.png")
+        open_version(browser)
+        take_picture_of_frame(browser, "delta-version.png")
+
+
+def log_in(browser: Browser, airflow: str) -> None:
+    """Open Airflow, which logs in each visitor as an admin."""
+    browser.open(airflow)
+    browser.until("the user is logged in", lambda: "Dags" in browser.text())
+
+
+def open_task(browser: Browser, airflow: str, address: str) -> None:
+    """Open the page of a task after the login."""
+    log_in(browser, airflow)
+    browser.open(address)
+
+
+def open_version(browser: Browser) -> None:
+    """Open the newest merge from the page of a table."""
+    browser.run(
+        "[...document.querySelectorAll('tbody tr')].find((row) => row.textContent.includes('MERGE'))"
+        ".querySelector('th a').click()"
+    )
+    browser.until("the version is shown", lambda: "What changed" in browser.text())
+    browser.click("form.conditions button")
+    browser.until("the rows are shown", lambda: "Rows of version" in browser.text())
+
+
+def take_picture_of_frame(browser: Browser, name: str) -> None:
+    """Write a picture of the window, and go back to the page of the window."""
+    browser.leave_frame()
+    browser.take_picture(PICTURES / name)
 
 
 def draw_terminal(arguments: list[str], picture: Path) -> None:

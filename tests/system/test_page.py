@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.browser import is_browser_installed, open_browser
+from tests.support.delta_page import open_list
 
 pytestmark = [
     pytest.mark.airflow,
@@ -56,14 +57,6 @@ with DAG("page_sales", schedule=None, default_args={"retries": 1, "retry_delay":
 """
 
 
-def _lake_shows(browser, health) -> bool:
-    """Whether the list shows this health of its first table. Otherwise load the list again, as a person would."""
-    if browser.text("tbody .badge") == health:
-        return True
-    browser.run("location.reload()")
-    return False
-
-
 def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow, tmp_path):
     whole_airflow.add_dag("page_sales", DAG)
     run_id = whole_airflow.run("page_sales", timeout=240)
@@ -88,9 +81,8 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
         browser.leave_frame()
         browser.take_picture(tmp_path / "version.png")
 
-        browser.open(f"{airflow}/plugin/delta-tables")
-        browser.enter_frame()
-        browser.until("the table is measured", lambda: _lake_shows(browser, "healthy"))
+        open_list(browser, airflow)
+        assert browser.text("tbody .badge") == "healthy"
         browser.take_picture(tmp_path / "lake.png")
         browser.click("tbody th a")
         browser.until("the table is shown", lambda: "Table features" in browser.text())

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.airflow_processes import WholeAirflow
 from tests.support.browser import Browser, is_browser_installed, open_browser
+from tests.support.delta_page import open_table
 from tests.support.postgres import postgres
 
 pytestmark = [
@@ -94,15 +95,6 @@ def log_in(browser: Browser, airflow: str, user: str) -> None:
     browser.type("input[name=password]", PASSWORDS[user])
     browser.click("button[type=submit]")
     browser.until("the user is logged in", lambda: "Dags" in browser.text())
-
-
-def open_table(browser: Browser, airflow: str, name: str) -> None:
-    """Open the page of a table from the list in Airflow's menu."""
-    browser.open(f"{airflow}/plugin/delta-tables")
-    browser.enter_frame()
-    browser.until("the list is shown", lambda: name in browser.text("tbody"))
-    browser.click(f"tbody th a[href*='/tables/']:has(+ [title$='/{name}'])")
-    browser.until("the table is shown", lambda: "Table features" in browser.text())
 
 
 def test_two_users_see_and_do_what_their_rights_allow(airflow, tmp_path):

@@ -81,7 +81,7 @@ def hostile_commit(payload: str) -> list[dict]:
                 "operationParameters": {
                     payload: payload,
                     "audits": json.dumps([{**audit, "passed": False}]),
-                    "sourceVersions": json.dumps({payload: 3}),
+                    "sourceVersions": json.dumps({payload + "2": 3}),
                     "flows": json.dumps({payload: flow}),
                     "password": SECRET,
                     "predicate": f"token='{SECRET}'",

@@ -319,8 +319,19 @@ def test_the_attempts_of_a_task_are_told_apart(sales_page, run_table):
     assert "1 failed Committed version 1, then failed" in text
     assert "1 min 5 s" in text
     assert f'href="/airflow/deltalite/tables/{sales_page.key}/versions/1"' in html
-    assert "raw version 12" in text and "Passed &#39;ids&#39; (rows on batch): measured 0" in text
+    assert "raw : version 12" in text and "Passed &#39;ids&#39; (rows on batch): measured 0" in text
     assert "+1 500" in text and "numOutputBytes" in text
+
+
+def test_an_incremental_source_is_named_once(sales_page, run_table):
+    flow = {"flow": "sales/load/raw", "sourceTableId": "t", "afterVersion": 3, "toVersion": 12}
+    sources = {"sourceVersions": '{"raw": 12, "names": 5}', "flows": json.dumps({"raw": flow})}
+    write_commit(run_table, 2, operation="WRITE", userMetadata=task_metadata(), operationParameters=sources)
+    sales_page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "success")]
+    for path in (f"/task/sales/load/-1/{RUN}", f"/tables/{sales_page.key}/versions/2"):
+        text = words(sales_page.get(path))
+        assert "names : version 5 raw : flow sales/load/raw, versions 4 to 12" in text
+        assert "raw : version 12" not in text.split("Version 1")[0]
 
 
 @pytest.mark.parametrize(
