@@ -163,6 +163,12 @@ class AirflowDatabase:
                     by_try[try_number] = Attempt(try_number=try_number, state=state_text, start=start, end=end)
         return [by_try[number] for number in sorted(by_try)]
 
+    def newest_runs(self, dag_id: str, limit: int) -> list[str]:
+        """Return the ids of the newest runs of a DAG, newest first."""
+        query = select(DagRun.run_id).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(limit)
+        with create_session() as session:
+            return list(session.scalars(query))
+
     def results(
         self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
     ) -> list[TaskResult]:

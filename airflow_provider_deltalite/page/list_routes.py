@@ -10,7 +10,7 @@ from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from airflow_provider_deltalite.page.known_tables import KnownTable, visible_tables
+from airflow_provider_deltalite.page.known_tables import KnownTable, key_of, visible_tables
 from airflow_provider_deltalite.page.lake_view import (
     DEFAULT_SORT,
     SORTS,
@@ -21,9 +21,11 @@ from airflow_provider_deltalite.page.lake_view import (
 )
 from airflow_provider_deltalite.page.rendering import page
 from airflow_provider_deltalite.page.route_base import Routes, reader_of, seconds_left, wait
+from airflow_provider_deltalite.page.run_view import shown_result
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.reading import Result
+    from airflow_provider_deltalite.page.services import PageReader
     from deltalite.inspection.overview import TableMeasures, TableOverview
 
 # A list of many tables answers soon, and shows the other rows after a reload.
@@ -33,6 +35,7 @@ _LAKE_AGAIN_SECONDS = 0.2
 _LAKE_STALE_SECONDS = 600.0
 _LAKE_AGE_SECONDS = 60.0
 _LONGEST_SEARCH = 200
+_RUNS_WITH_RESULTS = 3
 
 
 class ListRoutes(Routes):
@@ -74,11 +77,27 @@ class ListRoutes(Routes):
             raise HTTPException(403)
         known, _ = await self.known.tables()
         visible = await run_in_threadpool(visible_tables, known, reader_of(request))
-        tables = [table for table in visible.values() if dag_id in table.dag_ids]
+        keys = await run_in_threadpool(self._keys_in_results, reader_of(request), dag_id)
+        tables = [table for key, table in visible.items() if dag_id in table.dag_ids or key in keys]
         rows = await self._rows(request, tables)
         links = await self.links_to_runs(request, [row.commit for row in rows])
         view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
         return page("dag.html", links, dag_id=dag_id, view=view)
+
+    def _keys_in_results(self, reader: PageReader, dag_id: str) -> set[str]:
+        """Return the keys of the tables in the results of the newest runs, if the user may read these results.
+
+        A task that declares no outlets still names its table in its result.
+        """
+        if not (reader.may_read_runs(dag_id) and reader.may_read_xcoms(dag_id)):
+            return set()
+        database = self.services.database
+        results = [
+            shown_result(item.value)
+            for run_id in database.newest_runs(dag_id, _RUNS_WITH_RESULTS)
+            for item in database.results(dag_id, run_id)
+        ]
+        return {key for result in results if result is not None and (key := key_of(result.address)) is not None}
 
     async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
         lookups = [

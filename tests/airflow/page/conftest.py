@@ -95,6 +95,9 @@ class StandInDatabase:
     def attempts(self, *task_instance):
         return self.attempts_of.get(task_instance, [])
 
+    def newest_runs(self, dag_id, limit):
+        return [run_id for result_dag_id, run_id in self.results_of if result_dag_id == dag_id][-limit:][::-1]
+
     def results(self, dag_id, run_id, task_id=None, map_index=None):
         results = self.results_of.get((dag_id, run_id), [])
         return [r for r in results if task_id is None or (r.task_id, r.map_index) == (task_id, map_index)]

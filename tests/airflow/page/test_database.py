@@ -112,7 +112,9 @@ def test_existing_runs_and_all_attempts_of_a_task_are_found(session):
     run = {"dag_id": "page_runs", "run_id": "r+1"}
     task = {**run, "task_id": "load", "map_index": -1}
     begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    session.execute(insert(DagRun).values(**run, run_type="manual", run_after=begin, state="success"))
+    for run_id in ("r+1", "s", "t"):
+        dag_run = {**run, "run_id": run_id}
+        session.execute(insert(DagRun).values(**dag_run, run_type="manual", run_after=begin, state="success"))
     id_type = TaskInstanceHistory.task_instance_id.type.python_type  # a text in Airflow 3.1
     values = {"pool": "p", "pool_slots": 1, "start_date": begin}
     session.execute(insert(TaskInstance).values(**task, try_number=2, state="success", **values))
@@ -123,6 +125,7 @@ def test_existing_runs_and_all_attempts_of_a_task_are_found(session):
     session.commit()
     database = AirflowDatabase()
     assert database.existing_runs({("page_runs", "r+1"), ("page_runs", "r")}) == {("page_runs", "r+1")}
+    assert database.newest_runs("page_runs", 2) == ["t", "s"] and database.newest_runs("unknown", 2) == []
     attempts = database.attempts("page_runs", "r+1", "load", -1)
     assert [(attempt.try_number, attempt.state) for attempt in attempts] == [(1, "failed"), (2, "success")]
     assert {attempt.start for attempt in attempts} == {begin}

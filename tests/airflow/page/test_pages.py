@@ -407,6 +407,24 @@ def test_the_tab_of_a_run_lists_the_results_of_its_tasks(sales_page, run_table):
     assert "No result yet" in sales_page.get("/dag-run/sales/other")
 
 
+def test_the_tab_of_a_dag_lists_the_tables_in_the_results_of_its_newest_runs(delta_page, tmp_path):
+    for number, name in enumerate(("old", "written", "other")):
+        create(LocalLogStore(str(tmp_path / "lake" / name)))
+        delta_page.add_asset(tmp_path / "lake" / name, asset_id=number)
+    delta_page.users["ann"] = Rights(dag_ids={"sales"})
+    database = delta_page.database
+    database.results_of["sales", "run 1"] = [result(tmp_path / "lake" / "old")]
+    database.results_of["sales", "run 2"] = [result(tmp_path / "lake" / "written"), result(tmp_path / "unknown")]
+    database.results_of |= {("sales", "run 3"): [result("s3://x*")], ("sales", "run 4"): []}
+    database.results_of["stock", "run 1"] = [result(tmp_path / "lake" / "other")]
+    tables = lambda: re.findall(r">lake/(\w+)</a>", delta_page.get("/dag/sales"))
+    assert tables() == ["written"]
+    delta_page.users["ann"].may_read_xcoms = lambda _dag_id: False
+    assert tables() == []
+    delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})  # the result gives no right to the table
+    assert tables() == []
+
+
 def test_the_tab_of_a_dag_lists_its_tables(sales_page, tmp_path):
     sales_page.add_asset(tmp_path / "other", asset_id=2, writer=("stock", "load"))
     html = sales_page.get("/dag/sales")
