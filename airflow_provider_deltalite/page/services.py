@@ -88,6 +88,10 @@ class Database(Protocol):
         """Return the attempts of a task instance, oldest first."""
         ...
 
+    def newest_runs(self, dag_id: str, limit: int) -> list[str]:
+        """Return the ids of the newest runs of a DAG, newest first."""
+        ...
+
     def results(
         self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
     ) -> list[TaskResult]:

@@ -36,7 +36,8 @@ class FlowRange:
             return f"the snapshot of version {self.to_version}"
         if self.is_empty:
             return f"no version after {self.to_version}"
-        return f"versions {self.after_version + 1} to {self.to_version}"
+        first = self.after_version + 1
+        return f"version {first}" if first == self.to_version else f"versions {first} to {self.to_version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,9 @@ def test_a_commit_shows_how_long_it_took_and_which_versions_came_first(delta_pag
     key = delta_page.add_asset(store.root)
     for path in (f"/tables/{key}", f"/tables/{key}/versions/4"):
         assert "took 1 min 5 s 2 versions of other writers came first" in words(delta_page.get(path))
+    write_commit(tmp_path / "t", 5, operation="WRITE", operationMetrics={"execution_time_ms": 18})
+    delta_page.now = 60.0
+    assert "took 18 ms" in words(delta_page.get(f"/tables/{key}"))
 
 
 def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
@@ -325,12 +328,16 @@ def test_the_attempts_of_a_task_are_told_apart(sales_page, run_table):
 
 def test_an_incremental_source_is_named_once(sales_page, run_table):
     flow = {"flow": "sales/load/raw", "sourceTableId": "t", "afterVersion": 3, "toVersion": 12}
-    sources = {"sourceVersions": '{"raw": 12, "names": 5}', "flows": json.dumps({"raw": flow})}
+    sources = {
+        "sourceVersions": '{"raw": 12, "names": 5}',
+        "flows": json.dumps({"raw": flow, "one": {**flow, "afterVersion": 11}}),
+    }
     write_commit(run_table, 2, operation="WRITE", userMetadata=task_metadata(), operationParameters=sources)
     sales_page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "success")]
     for path in (f"/task/sales/load/-1/{RUN}", f"/tables/{sales_page.key}/versions/2"):
         text = words(sales_page.get(path))
         assert "names : version 5 raw : flow sales/load/raw, versions 4 to 12" in text
+        assert "one : flow sales/load/raw, version 12" in text
         assert "raw : version 12" not in text.split("Version 1")[0]
 
 
