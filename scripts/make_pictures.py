@@ -1,9 +1,9 @@
 """Makes the pictures of the documentation from a real run: `make pictures`.
 
-A whole Airflow runs the example DAGs `shop_lake` and `orders_ingest` over several days of the demonstration's feed.
-The task of the first day is then cleared, so its second attempt is skipped. Another program, delta-rs, writes a table
-of clicks, which needs maintenance. Chromium takes the pictures of the Grid and of the page *Delta tables*.
-`deltalite history` draws the history of a table as on a terminal.
+A whole Airflow runs the example DAG `shop_lake` for a day of the demonstration's feed, and `orders_ingest` for three
+days. The task of the first day is then cleared, so its second attempt is skipped. Another program, delta-rs, writes a
+table of clicks, which needs maintenance, and the button of its page starts the maintenance. Chromium takes the pictures
+of the Grid and of the page *Delta tables*. `deltalite history` draws the history of a table as on a terminal.
 
 The pictures are written to docs/_static/pictures. The program needs Debian's packages `chromium` and
 `chromium-driver`.
@@ -35,6 +35,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
 
 from airflow_provider_deltalite.page.registration import TASK_ROUTE  # noqa: E402
+from deltalite.protocol.file_names import commit_name  # noqa: E402
 from demo.customer_feed import write_customers  # noqa: E402
 from demo.feed import write_feed  # noqa: E402
 from demo.run_ui import MAINTENANCE_DAG, add_example, ui_variables  # noqa: E402
@@ -46,11 +47,13 @@ from tests.support.java_options import QUICK_JVM  # noqa: E402
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
 DAG, TASK = "orders_ingest", "load"
 SHOP_DAG = "shop_lake"
-SHOP_DAYS = tuple(date(2026, 3, day) for day in range(1, 4))
+SHOP_DAY = date(2026, 3, 1)
 MANUAL_DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC))
 _ORDERS_A_DAY = 2_000
 _CLICK_COMMITS = 14
 _WIDTH = 1280
+# The size of a window contains the bar with the address, which no picture shows.
+_FRAME_OF_BROWSER = 143
 _TERMINAL_COLUMNS = 170
 _RUN_TIMEOUT_S = 600.0
 # The template of the SVG. Unlike the template of rich, it fetches no font.
@@ -75,7 +78,7 @@ def main() -> int:
         print("The pictures need Chromium. On Debian: apt-get install chromium chromium-driver", file=sys.stderr)
         return 1
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="airflow-") as folder:
         home = Path(folder)
         lake = home / "lake"
         variables = {
@@ -88,7 +91,7 @@ def main() -> int:
             write_clicks(lake / "clicks")
             run_id = load_three_days(airflow, home / "landing")
             add_example(airflow, MAINTENANCE_DAG)
-            take_pictures(f"http://127.0.0.1:{airflow.port}", run_id)
+            take_pictures(airflow, run_id)
         draw_terminal(["history", str(lake / "orders")], PICTURES / "history.svg")
     for picture in sorted(PICTURES.iterdir()):
         print(picture.relative_to(CHECKOUT))
@@ -96,29 +99,31 @@ def main() -> int:
 
 
 def fill_shop(airflow: WholeAirflow, landing: Path) -> None:
-    """Deliver the files of `SHOP_DAYS`, one day after the other, and load each day into the lake of the shop.
+    """Deliver the files of `SHOP_DAY`, and load them into the lake of the shop.
 
-    The scheduler starts the first run, the run of the last full hour. This function starts the other ones.
+    The scheduler starts the run, as that of the last full hour.
     """
-    for day in SHOP_DAYS:
-        write_feed(landing, day)
-        write_customers(landing, day)
-        if day == SHOP_DAYS[0]:
-            add_example(airflow, SHOP_DAG)
-            [first_run, *_] = airflow.wait_for_runs(SHOP_DAG, 1)
-            airflow.wait_for_run(SHOP_DAG, first_run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
-        else:
-            airflow.run(SHOP_DAG, timeout=_RUN_TIMEOUT_S)
+    write_feed(landing, SHOP_DAY)
+    write_customers(landing, SHOP_DAY)
+    add_example(airflow, SHOP_DAG)
+    [run, *_] = airflow.wait_for_runs(SHOP_DAG, 1)
+    airflow.wait_for_run(SHOP_DAG, run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
     airflow.pause(SHOP_DAG)
 
 
 def write_clicks(table: Path) -> None:
-    """Append many small files to a table with delta-rs, as a program outside of Airflow."""
+    """Append many small files to a table with delta-rs, as a program outside of Airflow that commits once an hour.
+
+    The commits take a second in all. So each commit file gets the modification time that such a program would give it.
+    """
+    first_hour = datetime.now(UTC) - timedelta(hours=_CLICK_COMMITS)
     for hour in range(_CLICK_COMMITS):
-        start = datetime(2026, 3, 1, hour, tzinfo=UTC)
+        start = first_hour + timedelta(hours=hour)
         times = [start + timedelta(seconds=3 * number) for number in range(900 + 20 * hour)]
         rows = pa.table({"page": [f"/product/{time.second}" for time in times], "clicked_at": times})
         deltalake.write_deltalake(table, rows, mode="append")
+        committed_at = (start + timedelta(hours=1)).timestamp()
+        os.utime(table / commit_name(hour), (committed_at, committed_at))
 
 
 def load_three_days(airflow: WholeAirflow, landing: Path) -> str:
@@ -140,54 +145,47 @@ def load_three_days(airflow: WholeAirflow, landing: Path) -> str:
     return first_run_id
 
 
-def take_pictures(airflow: str, run_id: str) -> None:
-    """Take the pictures of Airflow's UI. `airflow` is its address, and `run_id` the run with the skipped attempt."""
-    task_page = f"{airflow}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
-    with open_browser(size=(1700, 620)) as browser:
-        open_task(browser, airflow, task_page)
+def take_pictures(airflow: WholeAirflow, run_id: str) -> None:
+    """Take the pictures of Airflow's UI. `run_id` is the run with the skipped attempt."""
+    url = f"http://127.0.0.1:{airflow.port}"
+    task_page = f"{url}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
+    with open_browser(size=(1700, 620 + _FRAME_OF_BROWSER)) as browser:
+        log_in(browser, url)
+        browser.open(task_page)
         browser.until("the log is shown", lambda: "SKIPPED" in browser.text())
         browser.take_picture(PICTURES / "skipped-attempt.png")
-    with open_browser(size=(_WIDTH, 700)) as browser:
-        open_task(browser, airflow, f"{task_page}/plugin/{TASK_ROUTE}")
+    with open_browser(size=(_WIDTH, 760 + _FRAME_OF_BROWSER)) as browser:
+        log_in(browser, url)
+        browser.open(f"{task_page}/plugin/{TASK_ROUTE}")
         browser.enter_frame()
         browser.until("the attempts are shown", lambda: "Skipped, because" in browser.text())
         take_picture_of_frame(browser, "delta-task.png")
-        open_list(browser, airflow)
+        open_list(browser, url)
         take_picture_of_frame(browser, "delta-tables.png")
-        open_table(browser, airflow, "lake/clicks")
+        open_table(browser, url, "lake/clicks")
         browser.click(".advice summary")
         take_picture_of_frame(browser, "delta-health.png")
-    with open_browser(size=(_WIDTH, 900)) as browser:
-        log_in(browser, airflow)
-        open_table(browser, airflow, "silver/orders")
-        browser.run("document.getElementById('growth').scrollIntoView()")
+        browser.enter_frame()
+        browser.click("form.maintenance button")
+        [run] = airflow.wait_for_runs(MAINTENANCE_DAG, 1)
+        airflow.wait_for_run(MAINTENANCE_DAG, run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
+        open_table(browser, url, "lake/clicks")
         browser.until("the plots are drawn", lambda: browser.run("return !!document.querySelector('.uplot')"))
+        browser.run("document.getElementById('growth').scrollIntoView()")
         take_picture_of_frame(browser, "delta-table.png")
-        open_version(browser)
+        browser.enter_frame()
+        browser.click("tbody th a[href*='/versions/']")
+        browser.until("the version is shown", lambda: "What changed" in browser.text())
+        browser.click("[aria-labelledby=rows] form button")
+        browser.until("the rows are shown", lambda: "Rows of version" in browser.text())
+        browser.run("document.getElementById('changed').scrollIntoView()")
         take_picture_of_frame(browser, "delta-version.png")
 
 
-def log_in(browser: Browser, airflow: str) -> None:
+def log_in(browser: Browser, url: str) -> None:
     """Open Airflow, which logs in each visitor as an admin."""
-    browser.open(airflow)
+    browser.open(url)
     browser.until("the user is logged in", lambda: "Dags" in browser.text())
-
-
-def open_task(browser: Browser, airflow: str, address: str) -> None:
-    """Open the page of a task after the login."""
-    log_in(browser, airflow)
-    browser.open(address)
-
-
-def open_version(browser: Browser) -> None:
-    """Open the newest merge from the page of a table."""
-    browser.run(
-        "[...document.querySelectorAll('tbody tr')].find((row) => row.textContent.includes('MERGE'))"
-        ".querySelector('th a').click()"
-    )
-    browser.until("the version is shown", lambda: "What changed" in browser.text())
-    browser.click("form.conditions button")
-    browser.until("the rows are shown", lambda: "Rows of version" in browser.text())
 
 
 def take_picture_of_frame(browser: Browser, name: str) -> None:
