@@ -51,12 +51,14 @@ def find_more_text(
         text = line_text(line_format)
         lines = line_reader(spark, line_format).load(load_paths(addresses))
         record = F.struct(F.col("_metadata.file_path"), F.substring(text, 1, _SHOWN_CHARACTERS))
-        found = lines.agg(F.first(F.when(has_more_text(text, options), record), ignorenulls=True)).collect()[0][0]
-    if found is None:
+        first_record = lines.agg(F.first(F.when(has_more_text(text, options), record), ignorenulls=True)).collect()[0][
+            0
+        ]
+    if first_record is None:
         return None
-    address = address_of(found[0], {path_key(address): address for address in addresses})
+    address = address_of(first_record[0], {path_key(address): address for address in addresses})
     return SourceError(
-        f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only this value: {found[1]}",
+        f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only this value: {first_record[1]}",
         remedy="Write one JSON object in each line. With the option `multiLine`, write one object or one array in each "
         "file. Or set `quarantine`, which leaves out such records.",
     )
