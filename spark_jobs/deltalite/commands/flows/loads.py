@@ -207,7 +207,7 @@ def plan_load(
     if chosen.after_version is None or chosen.is_empty:  # the whole snapshot, or no row with its schema
         _check_feed(source, snapshot)
         return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
-    first_version = chosen.after_version + 1
+    first_version, is_available = chosen.after_version + 1, True
     try:
         if source.max_bytes is not None:
             versions = range(first_version, chosen.to_version + 1)
@@ -216,7 +216,7 @@ def plan_load(
         plan = _plan_with_one_schema(store, source, first_version, chosen.to_version, commits)
     except (VersionGapError, VersionNotFoundError) as error:
         # Log cleanup may delete commits meanwhile. Some engines keep commits whose versions no checkpoint can rebuild.
-        gap = f"the source's log has lost versions ({error.problem.rstrip('.')})"
+        gap, is_available = f"the source's log has lost versions ({error.problem.rstrip('.')})", False
     except ChangeFeedUnavailableError as error:
         if error.are_recorded:
             raise
@@ -230,7 +230,7 @@ def plan_load(
         else:
             chosen = replace(chosen, to_version=plan.snapshot.version)
             return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
-    snapshot_range = reload_or_fail(flow, source, state, transactions, gap)
+    snapshot_range = reload_or_fail(flow, source, state, transactions, gap, is_available=is_available)
     _check_feed(source, snapshot)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 

@@ -123,7 +123,13 @@ def _snapshot(flow: str, state: SourceState) -> FlowRange:
 
 
 def reload_or_fail(
-    flow: str, source: Source, state: SourceState, transactions: Mapping[str, SetTransaction], reason: str
+    flow: str,
+    source: Source,
+    state: SourceState,
+    transactions: Mapping[str, SetTransaction],
+    reason: str,
+    *,
+    is_available: bool = False,
 ) -> FlowRange:
     """Return the snapshot if the source has `on_gap='reload'`, because versions that the flow needs are lost.
 
@@ -135,6 +141,7 @@ def reload_or_fail(
         state: the state of the source.
         transactions: the transactions of the target.
         reason: a clause that says why the versions cannot be loaded.
+        is_available: whether the log holds the versions, and something else is missing, such as the change feed.
 
     Raises:
         SourceGapError: the flow has no offset, or the source does not have `on_gap='reload'`.
@@ -161,7 +168,7 @@ def reload_or_fail(
             f"with {state.address}: {reason}."
         )
         remedy = f"{reload_remedy} If another source has this name, give `incremental` another name."
-    raise SourceGapError(f"{problem} {_available_versions(state)}", remedy=remedy)
+    raise SourceGapError(problem if is_available else f"{problem} {_available_versions(state)}", remedy=remedy)
 
 
 def _available_versions(state: SourceState) -> str:
