@@ -39,7 +39,7 @@ def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType
     if void_path is not None:
         raise SchemaMismatchError(
             f"The column '{'.'.join(void_path)}' has the type {VOID}, which cannot be stored.",
-            remedy="Cast it to a type in `query`, for example CAST(NULL AS STRING).",
+            remedy="Cast it in `query`, for example CAST(NULL AS STRING), or give its type in `schema` of the source.",
         )
     return StructType(tuple(_new_table_field(f) for f in data))
 

@@ -88,7 +88,7 @@ def test_json_records_with_a_name_twice_or_with_two_spellings_go_to_the_quaranti
         (6, "The record has the name 'p' twice in an object."),
         (7, "The record has the name 'id' twice in an object."),
         (8, "The record has the name 'y' twice in an object."),
-        (9, "The record is not a JSON object."),
+        (9, "Spark cannot read the record as a JSON object."),
         (11, "The column 'n' has the type struct<a:int>, and the text 'text' cannot be read as it."),
         (12, "The table has no column 'n.z'."),
     ]

@@ -139,7 +139,7 @@ def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
     ]  # fmt: skip
     assert result.metrics["numQuarantinedRows"] == 9
     reasons = {row["line"]: row["reason"] for row in quarantined(quarantine)}
-    assert reasons[6] == "The record is not a JSON object."
+    assert reasons[6] == "Spark cannot read the record as a JSON object."
     assert (
         reasons[12] == "The column 'n' has the type struct<a:int>, and the text '{\"a\":\"z\"}' cannot be read as it."
     )

@@ -104,7 +104,7 @@ def _shape_reason(
 ) -> Column:
     """Return the reason if the record has another shape than the schema, else null."""
     if file_format == "json":
-        return F.when(texts.getField(CORRUPT).isNotNull(), F.lit("The record is not a JSON object."))
+        return F.when(texts.getField(CORRUPT).isNotNull(), F.lit("Spark cannot read the record as a JSON object."))
     count = _csv_column_count(record, options)
     is_short = count < column_count
     text = F.concat(
