@@ -65,11 +65,10 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
         value in a column that the table does not have does not fit. It gets one row for each file of any format that is
         damaged, incomplete or of another format, and for each Parquet or ORC file whose columns do not fit the table.
-        The first such row creates the table. CSV and JSON files then need ``schema`` in the source, or a table that
-        exists. The table also gets the rows that audits of level ``quarantine`` reject. (templated)
-    :param max_bad_share: The largest share of bad records, and of unreadable files, in a run: a number from 0 to 1.
-        Above it, the task fails, and loads and quarantines nothing. By default, half of them may be bad, and always
-        ten. (templated)
+        CSV and JSON files then need ``schema`` in the source, or an existing table. The table also gets the rows that
+        audits of level ``quarantine`` reject. (templated)
+    :param max_bad_share: The largest share of bad records, and of unreadable files, in a run, from 0 to 1. Above it,
+        the task fails and loads nothing. By default, half of them may be bad, and always ten. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)

@@ -88,5 +88,5 @@ def test_a_reset_needs_a_version_of_0_or_more():
     with pytest.raises(InvalidRequestError, match="sets the flow 'f' to -1"):
         TableRequest(table="/t", reset_flows={"f": -1})
     for version in (2.0, True, "2"):
-        with pytest.raises(InvalidRequestError, match=r"sets the flow 'f' to .*\. Give a version as an integer"):
+        with pytest.raises(InvalidRequestError, match=r"sets the flow 'f' to .*\. Give an integer"):
             TableRequest(table="/t", reset_flows={"f": version})

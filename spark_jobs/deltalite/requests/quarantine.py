@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deltalite.requests.write import WriteRequest
 
 FORMATS_WITH_BAD_RECORDS = ("csv", "json")
-_DEFAULT_MAX_BAD_COUNT = 10  # a run with one file must not fail if this file is bad
+_DEFAULT_MAX_BAD_COUNT = 10  # one bad file must not block a source
 _REFUSED_OPTIONS = ("columnnameofcorruptrecord", "singlevariantcolumn")
 
 
@@ -30,10 +30,7 @@ def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
 
 
 def max_bad_count(request: CopyRequest, count: int) -> int:
-    """Return how many of the `count` records, or of the `count` files, of a run may be bad.
-
-    The limit is a decimal number: 0.29 allows 29 of 100. By default, half of them may be bad, and always ten.
-    """
+    """Return how many of the `count` records or files of a run may be bad: for 0.29, 29 of 100."""
     if request.max_bad_share is None:
         return max(_DEFAULT_MAX_BAD_COUNT, int(DEFAULT_MAX_REJECTED_SHARE * count))
     return int(Decimal(str(request.max_bad_share)) * count)

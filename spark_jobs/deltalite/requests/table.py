@@ -86,6 +86,6 @@ class TableRequest(CommitRequest):
 def _reset_faults(resets: Mapping[str, int | None]) -> Iterator[Fault]:
     for name, version in resets.items():
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-            yield f"reset_flows sets the flow '{name}' to {version!r}.", "Give a version as an integer, or None."
+            yield f"reset_flows sets the flow '{name}' to {version!r}.", "Give an integer, or None."
         elif version is not None and version < 0:
             yield f"reset_flows sets the flow '{name}' to {version}, which is negative.", "Give 0 or more, or None."
