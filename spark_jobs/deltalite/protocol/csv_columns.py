@@ -7,42 +7,33 @@ right if the schema renames the columns. The functions here do no I/O.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, auto
+from typing import NamedTuple
 
 
-class ColumnMatch(Enum):
-    """How the columns of a file are matched with those of the schema."""
+class MisplacedColumn(NamedTuple):
+    """A name of the header that the schema has at another position. The positions begin with 1."""
 
-    BY_NAME = auto()
-    BY_POSITION = auto()
-    NONE = auto()
+    name: str
+    position: int
+    schema_position: int
 
 
-def match_columns(header: Sequence[str], schema: Sequence[str]) -> ColumnMatch:
-    """Return how the columns of a header are matched with the names of a schema.
+def are_matched_by_name(header: Sequence[str], schema: Sequence[str]) -> bool:
+    """Whether the columns of a header are matched by name: one side has all names of the other, and they differ.
 
-    - by position, if both are equal, or no name of the header is in the schema at another position;
-    - by name, if one of them has all names of the other;
-    - not at all otherwise, because some columns could be wrong by name, and other ones by position.
+    If both are equal, their positions give the same columns.
     """
-    header_names, schema_names = _lower(header), _lower(schema)
-    if header_names == schema_names:
-        return ColumnMatch.BY_POSITION
-    if set(header_names) <= set(schema_names) or set(schema_names) <= set(header_names):
-        return ColumnMatch.BY_NAME
-    return ColumnMatch.NONE if _misplaced(header_names, schema_names) else ColumnMatch.BY_POSITION
+    names, schema_names = _lower(header), _lower(schema)
+    return names != schema_names and (set(names) <= set(schema_names) or set(schema_names) <= set(names))
 
 
-def misplaced_column(header: Sequence[str], schema: Sequence[str]) -> tuple[str, int, int]:
-    """Return a name of the header that the schema has at another position, and both positions, from 1."""
-    position = _misplaced(_lower(header), _lower(schema))[0]
-    return header[position], position + 1, _lower(schema).index(header[position].lower()) + 1
-
-
-def _misplaced(header: Sequence[str], schema: Sequence[str]) -> list[int]:
-    return [
-        position for position, name in enumerate(header) if name in schema and schema[position : position + 1] != [name]
-    ]
+def misplaced_column(header: Sequence[str], schema: Sequence[str]) -> MisplacedColumn | None:
+    """Return the first misplaced column, None if the columns can be matched by position."""
+    schema_names = _lower(schema)
+    for position, (name, lower_name) in enumerate(zip(header, _lower(header), strict=True)):
+        if lower_name in schema_names and schema_names[position : position + 1] != [lower_name]:
+            return MisplacedColumn(name, position + 1, schema_names.index(lower_name) + 1)
+    return None
 
 
 def _lower(names: Sequence[str]) -> list[str]:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.protocol.csv_columns import ColumnMatch, match_columns, misplaced_column
+from deltalite.protocol.csv_columns import are_matched_by_name, misplaced_column
+
+SCHEMA = ["id", "name", "Day"]
+
+
+@pytest.mark.parametrize("header", ["day id name", "name id", "ID", "Day x id y name"])
+def test_columns_are_matched_by_name_if_one_side_has_all_names_of_the_other(header):
+    assert are_matched_by_name(header.split(), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "header", ["id name day", "ID Name DAY", "order customer date", "id customer day", "id customer", "a b c d"]
+)
+def test_columns_are_matched_by_position_if_no_name_is_misplaced(header):
+    assert not are_matched_by_name(header.split(), SCHEMA)
+    assert misplaced_column(header.split(), SCHEMA) is None
 
 
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("id name day", ColumnMatch.BY_POSITION),
-        ("ID Name DAY", ColumnMatch.BY_POSITION),
-        ("day id name", ColumnMatch.BY_NAME),
-        ("name id", ColumnMatch.BY_NAME),
-        ("Day x id y name", ColumnMatch.BY_NAME),
-        ("order customer date", ColumnMatch.BY_POSITION),
-        ("id customer day", ColumnMatch.BY_POSITION),
-        ("id customer", ColumnMatch.BY_POSITION),
-        ("order id customer", ColumnMatch.NONE),
-        ("id customer name day2", ColumnMatch.NONE),
-        ("a b c id", ColumnMatch.NONE),
+        ("order ID customer", ("ID", 2, 1)),
+        ("id customer name day2", ("name", 3, 2)),
+        ("a b c id", ("id", 4, 1)),
     ],
 )
-def test_columns_are_matched_by_name_only_if_no_column_is_ambiguous(header, expected):
-    assert match_columns(header.split(), ["id", "name", "Day"]) is expected
-
-
-def test_an_error_can_name_a_misplaced_column():
-    assert misplaced_column(["x", "ID", "y"], ["id", "x2"]) == ("ID", 2, 1)
+def test_a_misplaced_column_is_found(header, expected):
+    assert not are_matched_by_name(header.split(), SCHEMA)
+    assert misplaced_column(header.split(), SCHEMA) == expected

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql import types as spark_types
 
-from deltalite.protocol.csv_columns import ColumnMatch, match_columns, misplaced_column
+from deltalite.protocol.csv_columns import are_matched_by_name, misplaced_column
 from deltalite.protocol.partition_folders import group_by_partition_folders
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.protocol.source_schemas import STRING, columns_by_header, columns_to_fill, wider_columns
@@ -95,32 +95,32 @@ class CsvReader:
             self._loader.load(addresses, columns_by_header(header, self._table, inferred))
             for header, addresses in groups.items()
         ]
-        return self._with_a_column(self._loader.united(frames)) if frames else None
+        return self._with_stored_columns(self._loader.united(frames)) if frames else None
 
-    def _with_a_column(self, frame: DataFrame) -> DataFrame:
-        """Return the rows with a column, so that they can be written, also if the table has no column of the files."""
+    def _with_stored_columns(self, frame: DataFrame) -> DataFrame:
+        """Return the rows, with null columns if the table has no column of the files. A write needs a column."""
         if frame.columns or self._table is None:
             return frame
-        column = next(iter(columns_to_fill(self._table)))
-        return frame.withColumn(column.name, F.lit(None).cast(spark_type(column.type)))
+        columns = {field.name: F.lit(None).cast(spark_type(field.type)) for field in columns_to_fill(self._table)}
+        return frame.withColumns(columns)
 
     def _with_schema(self, ddl: str) -> DataFrame | None:
         schema = self._schema_of_reader(ddl)
+        with_header = [address for address in self._files.addresses if self._headers.can_read(address)]
         by_position = [address for address in self._files.addresses if not self._headers.can_read(address)]
-        by_name = []
-        others = [address for address in self._files.addresses if self._headers.can_read(address)]
-        for header, addresses in self._group_by_header(others).items():
+        frames: list[DataFrame] = []
+        for header, addresses in self._group_by_header(with_header).items():
             for folders, group in group_by_partition_folders(self._files.folder, addresses).items():
                 names = [name for name in schema.names if name.lower() not in folders.lower_names]
-                match match_columns(header, names):
-                    case ColumnMatch.BY_NAME:
-                        by_name.append(self._by_name(group, header, schema, names))
-                    case ColumnMatch.BY_POSITION:
-                        by_position += group
-                    case ColumnMatch.NONE:
-                        raise misplaced_in_file(group[0], *misplaced_column(header, names))
-        frames = [self._loader.load(by_position, ddl)] if by_position else []
-        return self._loader.united(frames + by_name) if frames or by_name else None
+                if are_matched_by_name(header, names):
+                    frames.append(self._by_name(group, header, schema, names))
+                elif (misplaced := misplaced_column(header, names)) is not None:
+                    raise misplaced_in_file(group[0], misplaced)
+                else:
+                    by_position += group
+        if by_position:
+            frames.insert(0, self._loader.load(by_position, ddl))
+        return self._loader.united(frames) if frames else None
 
     def _by_name(
         self, addresses: Sequence[str], header: Sequence[str], schema: spark_types.StructType, names: Sequence[str]

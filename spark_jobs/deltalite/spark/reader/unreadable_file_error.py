@@ -6,6 +6,7 @@ A copy with a quarantine leaves such a file out.
 from __future__ import annotations
 
 from deltalite.errors import SchemaMismatchError, SourceError
+from deltalite.protocol.csv_columns import MisplacedColumn
 from deltalite.protocol.schema import StructType
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 
@@ -33,11 +34,11 @@ def unfit_file(file_format: str, address: str, problem: str, table: StructType) 
     )
 
 
-def misplaced_in_file(address: str, name: str, position: int, schema_position: int) -> UnfitFileError:
-    """Return the error for a CSV file whose header has a column of the schema at another position. Both start at 1."""
+def misplaced_in_file(address: str, column: MisplacedColumn) -> UnfitFileError:
+    """Return the error for a CSV file whose header has a column of the schema at another position."""
     return UnfitFileError(
-        f"The header of {address} has '{name}' in column {position}, and `schema` of the source has it in column "
-        f"{schema_position}.",
+        f"The header of {address} has '{column.name}' in column {column.position}, and `schema` of the source has it "
+        f"in column {column.schema_position}.",
         remedy="Give `schema` all names of the header, so that columns are matched by name. Or leave the file out with "
         "`pattern` or `file_names`.",
         address=address,
