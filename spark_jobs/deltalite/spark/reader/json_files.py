@@ -47,12 +47,12 @@ class JsonReader:
         """
         files = self.inference.files
         line_format = line_format_of(files.source)
-        has_more_text = line_format is not None and self._has_more_text(line_format)
+        separated_format = None if line_format is None or not self._has_more_text(line_format) else line_format
         if files.source.schema is not None:
-            as_lines = LineReading() if has_more_text else None
+            as_lines = None if separated_format is None else LineReading()
             return self.loader.load(files.addresses, files.source.schema, as_lines=as_lines)
-        if has_more_text and line_format is not None and self.table is not None:
-            return self._frame_of_lines(line_format, self.table)
+        if separated_format is not None and self.table is not None:
+            return self._frame_of_lines(separated_format, self.table)
         return self._inferred(line_format if self.separates else None)
 
     def _has_more_text(self, line_format: LineFormat) -> bool:
@@ -84,7 +84,7 @@ class JsonReader:
 
     def _frame_of_lines(self, line_format: LineFormat, table: StructType) -> DataFrame:
         files = self.inference.files
-        _log.info("Reading the JSON files in %s as lines, because some names or types do not fit.", files.folder)
+        _log.info("Reading the JSON files in %s as lines, because some records do not fit.", files.folder)
         columns = columns_of_lines(self.loader.spark, files.source, files.addresses, line_format, table)
         read = columns.of_good_records if self.merge_schema else columns.of_all_records
         read = self._with_stored_columns(read, table)

@@ -25,19 +25,24 @@ from deltalite.spark.runtime.session import settings
 
 MORE_TEXT = "has more text after its first JSON value"
 _SHOWN_CHARACTERS = 100
-# A bracket closes, and an object or another text follows. In most texts this happens in nested values or strings only.
+# A bracket closes, and an object or another text follows. A text without this is perhaps no JSON, and has one value.
 _PERHAPS_MORE = r"[}\]]\s*(?:[^\s,}\]]|,\s*[{\[])"
-# Spark skips a byte order mark. It ignores a comma after the object, as in an array with one object in each line.
-_MARK_OR_LAST_COMMA = r"^\ufeff|,\s*$"
+_MARK = "\ufeff"
+# Spark ignores a comma after the object, as in the lines of an array that has one object in each line.
+_COMMA_OR_BLANK = ", \t\r\n"
 
 
 def has_more_text(text: Column, options: Mapping[str, str]) -> Column:
     """Return whether a text goes on after its first value. `options` are those of Spark's JSON functions."""
-    array = F.concat(F.lit("["), F.regexp_replace(text, _MARK_OR_LAST_COMMA, ""), F.lit("]"))
-    values = F.from_json(array, "array<string>", {**options, "mode": "PERMISSIVE"})
-    # The length is found faster, but without the options of the source.
-    is_one_value = F.json_array_length(array).eqNullSafe(1) | F.size(values).eqNullSafe(1)
-    return F.when(text.rlike(_PERHAPS_MORE), ~is_one_value).otherwise(F.lit(False))
+    trimmed = F.rtrim(F.ltrim(text, F.lit(_MARK)), F.lit(_COMMA_OR_BLANK))
+    values = F.from_json(_as_array(trimmed), "array<string>", {**options, "mode": "PERMISSIVE"})
+    perhaps_more = text.rlike(_PERHAPS_MORE) & ~F.size(values).eqNullSafe(1)
+    # Most texts are one value also without the options of the source, and Spark finds that several times faster.
+    return F.when(F.json_array_length(_as_array(text)).eqNullSafe(1), F.lit(False)).otherwise(perhaps_more)
+
+
+def _as_array(text: Column) -> Column:
+    return F.concat(F.lit("["), text, F.lit("]"))
 
 
 def find_more_text(
@@ -51,9 +56,8 @@ def find_more_text(
         text = line_text(line_format)
         lines = line_reader(spark, line_format).load(load_paths(addresses))
         record = F.struct(F.col("_metadata.file_path"), F.substring(text, 1, _SHOWN_CHARACTERS))
-        first_record = lines.agg(F.first(F.when(has_more_text(text, options), record), ignorenulls=True)).collect()[0][
-            0
-        ]
+        found_record = F.first(F.when(has_more_text(text, options), record), ignorenulls=True)
+        [(first_record,)] = lines.agg(found_record).collect()
     if first_record is None:
         return None
     address = address_of(first_record[0], {path_key(address): address for address in addresses})
