@@ -32,20 +32,11 @@ _MAX_AUDITS = 100
 _LONGEST_ID = 250
 # Parameters that have separate fields.
 _PARSED_PARAMETERS = frozenset({AUDITS, FLOWS, SOURCE_VERSIONS})
-# The names in the second lines are those of delta-rs.
-_ADDED_ROWS = (
-    *("numTargetRowsInserted", "numOutputRows", "numConvertedRows"),
-    *("num_target_rows_inserted", "num_added_rows"),
-)
+# delta-rs writes the names with underscores.
 _INSERTED_ROWS = ("numTargetRowsInserted", "num_target_rows_inserted")
-_REMOVED_ROWS = (
-    *("numTargetRowsDeleted", "numDeletedRows"),
-    *("num_target_rows_deleted", "num_deleted_rows"),
-)
-_UPDATED_ROWS = (
-    *("numTargetRowsUpdated", "numUpdatedRows"),
-    *("num_target_rows_updated", "num_updated_rows"),
-)
+_ADDED_ROWS = (*_INSERTED_ROWS, "numOutputRows", "numConvertedRows", "num_added_rows")
+_REMOVED_ROWS = ("numTargetRowsDeleted", "numDeletedRows", "num_target_rows_deleted", "num_deleted_rows")
+_UPDATED_ROWS = ("numTargetRowsUpdated", "numUpdatedRows", "num_target_rows_updated", "num_updated_rows")
 _ADDED_BYTES = ("numTargetBytesAdded", "numOutputBytes", "numAddedBytes", "restoredFilesSize", "convertedFilesSize")
 _REMOVED_BYTES = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")
 _DURATIONS = ("executionTimeMs", "execution_time_ms")

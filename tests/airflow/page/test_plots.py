@@ -138,14 +138,26 @@ def test_the_share_of_soft_deleted_rows_may_be_unknown():
     assert plots is not None and json.loads(plots.values)["deleted"] == [None, None, 0.0, 100.0]
 
 
-# The pixels of a canvas with this color.
-_COUNT_PIXELS = """
-const canvas = document.querySelectorAll(".uplot canvas")[arguments[0]];
-const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-let pixels = 0;
-for (let i = 0; i < data.length; i += 4) pixels += data[i + 3] > 200 && data[i + 2] > data[i] + 60;
-return pixels;
-"""
+BLUE, AMBER = "blue > red + 60", "red > blue + 60"
+
+
+def wait_for_plots(browser, count):
+    number_of_plots = "return document.querySelectorAll('.uplot').length"
+    browser.until(f"there are {count} plots", lambda: browser.run(number_of_plots) == count)
+
+
+def count_pixels(browser, plot, color):
+    """Return the number of pixels of a plot that have a color."""
+    return browser.run(f"""
+        const canvas = document.querySelectorAll(".uplot canvas")[{plot}];
+        const {{ data }} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let pixels = 0;
+        for (let i = 0; i < data.length; i += 4) {{
+          const [red, , blue, opacity] = data.slice(i, i + 4);
+          pixels += opacity > 200 && {color};
+        }}
+        return pixels;
+    """)
 
 
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
@@ -153,11 +165,9 @@ def test_a_browser_draws_the_plots_and_shows_the_version_below_the_pointer(delta
     key = delta_page.add_asset(orders.root)
     with open_browser() as browser:
         browser.open(f"{served_page}/tables/{key}")
-        browser.until(
-            "there are three plots", lambda: browser.run("return document.querySelectorAll('.uplot').length") == 3
-        )
+        wait_for_plots(browser, 3)
         for number in range(3):
-            assert browser.run(_COUNT_PIXELS.replace("arguments[0]", str(number))) > 100
+            assert count_pixels(browser, number, BLUE) > 100
         browser.run(
             "const plot = document.querySelector('.u-over'), box = plot.getBoundingClientRect();"
             "const [clientX, clientY] = [box.right - 1, box.top + 5];"
@@ -168,19 +178,11 @@ def test_a_browser_draws_the_plots_and_shows_the_version_below_the_pointer(delta
         assert [message for message in browser.messages() if "Content Security Policy" in message] == []
 
 
-# The pixels of the first canvas that have the color of the marks of optimizes.
-_COUNT_AMBER_PIXELS = _COUNT_PIXELS.replace("arguments[0]", "0").replace(
-    "data[i + 2] > data[i] + 60", "data[i] > data[i + 2] + 60"
-)
-
-
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
 def test_a_browser_draws_the_plot_of_soft_deleted_rows_and_the_marks_of_optimizes(delta_page, stock, served_page):
     key = delta_page.add_asset(stock.root)
     with open_browser() as browser:
         browser.open(f"{served_page}/tables/{key}")
-        browser.until(
-            "there are four plots", lambda: browser.run("return document.querySelectorAll('.uplot').length") == 4
-        )
-        assert browser.run(_COUNT_PIXELS.replace("arguments[0]", "3")) > 100
-        assert browser.run(_COUNT_AMBER_PIXELS) > 10
+        wait_for_plots(browser, 4)
+        assert count_pixels(browser, 3, BLUE) > 100
+        assert count_pixels(browser, 0, AMBER) > 10
