@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltalite.inspection.growth import Growth, GrowthPoint
 
 _FEWEST_POINTS = 2
+# The other plots appear if they have a number other than zero.
+_ALWAYS_SHOWN = frozenset({"rows", "bytes", "files"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthPlots:
     """The values of the plots as JSON, and the range of versions that they show.
 
-    The JSON has arrays of the same length: `versions`, `times` (seconds UTC), `rows`, `bytes`, `files` and `deleted`
-    (percent of the rows that are soft-deleted); unknown numbers are null. `checkpoints` has the versions with a
-    checkpoint, and `optimizes` those of an optimize. `has_deleted_rows` is whether a version has soft-deleted rows.
+    The JSON has arrays of the same length: `versions`, `times` (seconds UTC), and one for each name in `names`. Unknown
+    numbers are null. `checkpoints` has the versions with a checkpoint, and `optimizes` those of an optimize.
     """
 
     values: str
+    names: tuple[str, ...]
     first_version: int
     last_version: int
     has_unknown_numbers: bool
-    has_deleted_rows: bool
     has_checkpoints: bool
     has_optimizes: bool
 
@@ -33,22 +35,29 @@ def growth_plots(growth: Growth | None) -> GrowthPlots | None:
     if growth is None or len(growth.points) < _FEWEST_POINTS:
         return None
     points = growth.points
-    values = {
-        "versions": [point.version for point in points],
-        "times": [point.timestamp_ms / 1000 for point in points],
+    plots: dict[str, Sequence[float | None]] = {
         "rows": [point.rows for point in points],
         "bytes": [point.size_bytes for point in points],
         "files": [point.files for point in points],
         "deleted": [_deleted_percent(point) for point in points],
+        "log": growth.log_bytes,
+        "seconds": [None if point.duration_ms is None else point.duration_ms / 1000 for point in points],
+        "meanwhile": [point.versions_meanwhile for point in points],
+    }
+    plots = {name: numbers for name, numbers in plots.items() if name in _ALWAYS_SHOWN or any(numbers)}
+    values = {
+        "versions": [point.version for point in points],
+        "times": [point.timestamp_ms / 1000 for point in points],
         "checkpoints": growth.checkpoints,
         "optimizes": growth.optimizes,
+        **plots,
     }
     return GrowthPlots(
         values=json.dumps(values, separators=(",", ":")),
+        names=tuple(plots),
         first_version=points[0].version,
         last_version=points[-1].version,
         has_unknown_numbers=any(point.rows is None or point.size_bytes is None for point in points),
-        has_deleted_rows=any(point.deleted_rows for point in points),
         has_checkpoints=bool(growth.checkpoints),
         has_optimizes=bool(growth.optimizes),
     )

@@ -26,13 +26,35 @@
     return `${text} ${units[power]}`;
   };
   const shortCount = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-  const formats = {
-    rows: { exact: (value) => count.format(value), short: (value) => shortCount.format(value) },
-    files: { exact: (value) => count.format(value), short: (value) => shortCount.format(value) },
-    bytes: { exact: bytes, short: bytes },
-    deleted: { exact: (value) => `${value.toFixed(1)} %`, short: (value) => `${+value.toFixed(1)} %` },
+  const decimal = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+  const powers = (base, count) => Array.from({ length: count }, (_, power) => base ** power);
+  const steps = (bases, factors) => bases.flatMap((base) => factors.map((factor) => base * factor));
+
+  // The texts of a number at the pointer and on an axis, and the steps between the ticks of the axis.
+  const counts = { exact: (value) => count.format(value), short: (value) => shortCount.format(value), steps: steps(powers(10, 15), [1, 2, 5]) };
+  const sizes = { exact: bytes, short: bytes, steps: steps(powers(1024, 6), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]) };
+  const percents = {
+    exact: (value) => `${value.toFixed(1)} %`,
+    short: (value) => `${+value.toFixed(1)} %`,
+    steps: steps([0.1, 1, 10], [1, 2, 5]),
   };
-  const labels = { rows: "Rows", bytes: "Size", files: "Files", deleted: "Share" };
+  const durations = {
+    exact: (value) => `${decimal.format(value)} s`,
+    short: (value) => `${shortCount.format(value)} s`,
+    steps: steps([0.1, ...powers(10, 15)], [1, 2, 5]),
+  };
+  const kinds = {
+    rows: { label: "Rows", numbers: counts },
+    bytes: { label: "Size", numbers: sizes },
+    files: { label: "Files", numbers: counts },
+    deleted: { label: "Share", numbers: percents },
+    log: { label: "Size", numbers: sizes },
+    seconds: { label: "Duration", numbers: durations, isOfCommit: true },
+    meanwhile: { label: "Versions", numbers: counts, isOfCommit: true },
+  };
+  // A line shows a state, which lasts until the next version. A bar shows a number of one commit.
+  const bars = uPlot.paths.bars({ size: [0.6, 12, 3] });
+  const line = uPlot.paths.stepped({ align: 1 });
   const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 
   // Days as 2026-03-01, and times of a day as 12:00, or as 12:00:30 if the ticks are less than a minute apart.
@@ -41,17 +63,6 @@
       if (step >= 86400 || value % 86400 === 0) return moment(value).slice(0, 10);
       return moment(value).slice(11, step < 60 ? 19 : 16);
     });
-
-  // The steps between ticks: whole numbers, and whole units of bytes.
-  const steps = (bases, factors) => bases.flatMap((base) => factors.map((factor) => base * factor));
-  const powers = (base, count) => Array.from({ length: count }, (_, power) => base ** power);
-  const decimals = steps(powers(10, 15), [1, 2, 5]);
-  const increments = {
-    rows: decimals,
-    files: decimals,
-    bytes: steps(powers(1024, 6), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
-    deleted: steps([0.1, 1, 10], [1, 2, 5]),
-  };
 
   const plots = [];
   for (const figure of figures) {
@@ -86,6 +97,7 @@
 
     for (const target of figure.querySelectorAll("[data-plot]")) {
       const name = target.dataset.plot;
+      const { label, numbers, isOfCommit } = kinds[name];
       const axis = { stroke: () => colors.muted, grid: { stroke: () => colors.line, width: 1 }, ticks: { show: false } };
       const plot = new uPlot(
         {
@@ -93,17 +105,18 @@
           height: 180,
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           cursor: { sync, y: false, drag: { x: true, y: false } },
-          axes: [{ ...axis, space: 90, size: 30, values: ticks }, { ...axis, size: 70, incrs: increments[name], values: (_, splits) => splits.map(formats[name].short) }],
+          axes: [{ ...axis, space: 90, size: 30, values: ticks }, { ...axis, size: 70, incrs: numbers.steps, values: (_, splits) => splits.map((value) => numbers.short(value)) }],
           scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
           series: [
             { label: "Version", value: (_, __, ___, index) => (index === null ? "–" : `${values.versions[index]}, ${moment(values.times[index])}`) },
             {
-              label: labels[name],
+              label,
               stroke: () => colors.link,
+              fill: isOfCommit ? () => colors.link : undefined,
               width: 1.5,
-              paths: uPlot.paths.stepped({ align: 1 }),
-              points: { size: 5, stroke: () => colors.link },
-              value: (_, value) => (value == null ? "–" : formats[name].exact(value)),
+              paths: isOfCommit ? bars : line,
+              points: isOfCommit ? { show: false } : { size: 5, stroke: () => colors.link },
+              value: (_, value) => (value == null ? "–" : numbers.exact(value)),
             },
           ],
           hooks: { draw: [drawMarks] },

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
+from deltalite.inspection.commit_effort import counts_of, duration_ms_of, first_count, versions_meanwhile
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.log.commit_infos import TimedCommitInfo, commit_infos, newest_commit_infos
 from deltalite.log.commit_times import in_commit_times
@@ -39,7 +40,6 @@ _REMOVED_ROWS = ("numTargetRowsDeleted", "numDeletedRows", "num_target_rows_dele
 _UPDATED_ROWS = ("numTargetRowsUpdated", "numUpdatedRows", "num_target_rows_updated", "num_updated_rows")
 _ADDED_BYTES = ("numTargetBytesAdded", "numOutputBytes", "numAddedBytes", "restoredFilesSize", "convertedFilesSize")
 _REMOVED_BYTES = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")
-_DURATIONS = ("executionTimeMs", "execution_time_ms")
 # `numOutputRows` of these operations also counts rows that the operation copied or updated.
 _OUTPUT_ROWS_ARE_NOT_ADDED = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE"})
 
@@ -132,30 +132,17 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         user_metadata="" if run is not None else shown_text(info.get("userMetadata")),
         parameters=_pairs(parameters, left_out=_PARSED_PARAMETERS),
         metrics=_pairs(info.get("operationMetrics")),
-        rows_added=_first(metrics, _INSERTED_ROWS if is_copied else _ADDED_ROWS),
-        rows_removed=_first(metrics, _REMOVED_ROWS),
-        rows_updated=_first(metrics, _UPDATED_ROWS),
-        bytes_added=_first(metrics, _ADDED_BYTES),
-        bytes_removed=_first(metrics, _REMOVED_BYTES),
-        duration_ms=_first(metrics, _DURATIONS),
-        versions_meanwhile=_versions_meanwhile(commit.version, info.get("readVersion")),
+        rows_added=first_count(metrics, _INSERTED_ROWS if is_copied else _ADDED_ROWS),
+        rows_removed=first_count(metrics, _REMOVED_ROWS),
+        rows_updated=first_count(metrics, _UPDATED_ROWS),
+        bytes_added=first_count(metrics, _ADDED_BYTES),
+        bytes_removed=first_count(metrics, _REMOVED_BYTES),
+        duration_ms=duration_ms_of(info),
+        versions_meanwhile=versions_meanwhile(commit.version, info),
         source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
         flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},
         audits=tuple(map(_bounded_audit, audit_results_of(parameters)[:_MAX_AUDITS])),
     )
-
-
-def counts_of(metrics: Any) -> dict[str, int]:
-    """Return the operation metrics that are whole numbers; Delta writes them as texts."""
-    if not isinstance(metrics, Mapping):
-        return {}
-    texts = {str(name): str(value) for name, value in metrics.items() if isinstance(value, str | int)}
-    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit() and len(text) < 20}  # noqa: PLR2004  digits of a 64-bit number
-
-
-def _versions_meanwhile(version: int, read_version: Any) -> int:
-    is_version = isinstance(read_version, int) and not isinstance(read_version, bool)
-    return version - read_version - 1 if is_version and 0 <= read_version < version else 0
 
 
 def _run(info: Mapping[str, Any]) -> TaskRun | None:
@@ -183,10 +170,6 @@ def _bounded_audit(audit: AuditResult) -> AuditResult:
 
 def _first_items(values: Mapping[str, _T]) -> list[tuple[str, _T]]:
     return list(values.items())[:_MAX_PAIRS]
-
-
-def _first(counts: Mapping[str, int], names: tuple[str, ...]) -> int | None:
-    return next((counts[name] for name in names if name in counts), None)
 
 
 def _pairs(values: Any, *, left_out: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import VersionGapError
+from deltalite.inspection.commit_effort import duration_ms_of, versions_meanwhile
+from deltalite.inspection.log_size import commit_bytes_after_checkpoint
 from deltalite.inspection.versions import Range, ranges_of
 from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import (
@@ -50,6 +52,7 @@ class GrowthPoint:
     - `size_bytes`: None if the log does not have the size of a file that a later commit removed.
     - `rows`: the rows that are not soft-deleted; None if the log does not have the rows of such a file.
     - `deleted_rows`: the soft-deleted rows; None if the log contradicts their number.
+    - `duration_ms`, `versions_meanwhile`: the effort of the commit (see `commit_effort.py`).
     """
 
     version: int
@@ -58,6 +61,8 @@ class GrowthPoint:
     size_bytes: int | None
     rows: int | None
     deleted_rows: int | None = 0
+    duration_ms: int | None = None
+    versions_meanwhile: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +70,14 @@ class Growth:
     """The newest versions of a table.
 
     - `points`: their totals, oldest first.
+    - `log_bytes`: the bytes of the commits after the newest checkpoint at or before the version of each point. A value
+      is None if the log cannot rebuild the version.
     - `checkpoints`, `optimizes`: those of the versions that have a checkpoint, and those that an optimize committed.
     - `readable`: the versions that the log can rebuild, as ranges. These may be older than the points.
     """
 
     points: tuple[GrowthPoint, ...]
+    log_bytes: tuple[int | None, ...] = ()
     checkpoints: tuple[int, ...] = ()
     optimizes: tuple[int, ...] = ()
     readable: tuple[Range, ...] = ()
@@ -116,8 +124,10 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
     checkpoints = {checkpoint.version for checkpoint in listing.checkpoints} & versions
     earlier_optimizes = () if earlier is None else earlier.optimizes
     optimizes = {*earlier_optimizes, *(change.version for change in changes if change.is_optimize)} & versions
+    log_bytes = commit_bytes_after_checkpoint(listing)
     return Growth(
         points=tuple(points),
+        log_bytes=tuple(log_bytes.get(point.version) for point in points),
         checkpoints=tuple(sorted(checkpoints)),
         optimizes=tuple(sorted(optimizes)),
         readable=ranges_of(version for version in rebuildable_versions(listing) if version <= snapshot.version),
@@ -135,11 +145,13 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """The files that a commit adds and removes."""
+    """The files that a commit adds and removes, and its effort."""
 
     version: int
     timestamp_ms: int
     is_optimize: bool
+    duration_ms: int | None
+    versions_meanwhile: int
     added: Sequence[_File]
     removed: Sequence[_File]
 
@@ -185,9 +197,15 @@ def _read_change(
     removed = list(_files(bodies[RemoveFile.action], RemoveFile, file.name))
     if not removed and not any(body.get("dataChange") for body in bodies[AddFile.action]):
         added = []  # The table's rows are the same, so these files are in the table: they get row ids or statistics.
-    is_optimize = info is not None and info.get("operation") == _OPTIMIZE
+    info = info or {}
     return _Change(
-        version=time.version, timestamp_ms=timestamp_ms, is_optimize=is_optimize, added=added, removed=removed
+        version=time.version,
+        timestamp_ms=timestamp_ms,
+        is_optimize=info.get("operation") == _OPTIMIZE,
+        duration_ms=duration_ms_of(info),
+        versions_meanwhile=versions_meanwhile(time.version, info),
+        added=added,
+        removed=removed,
     )
 
 
@@ -212,6 +230,8 @@ def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
             size_bytes=size_bytes,
             rows=rows,
             deleted_rows=deleted_rows,
+            duration_ms=change.duration_ms,
+            versions_meanwhile=change.versions_meanwhile,
         )
         points.append(point)
         files = max(0, files - len(change.added) + len(removed))

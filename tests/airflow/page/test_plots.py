@@ -59,7 +59,7 @@ def test_a_table_shows_its_growth_file_sizes_and_partitions(delta_page, orders):
     assert values["rows"] == [0, 1500, 3500, 3000, 3250]
     assert values["bytes"] == [0, 150_000, 350_000, 300_000, 325_000]
     assert values["files"] == [0, 2, 3, 2, 3]
-    assert (values["checkpoints"], values["optimizes"], values["deleted"]) == ([2], [], [0.0] * 5)
+    assert (values["checkpoints"], values["optimizes"]) == ([2], []) and "deleted" not in values
     assert len(set(values["times"])) == 5
     text = words(page)
     assert (
@@ -160,13 +160,44 @@ def count_pixels(browser, plot, color):
     """)
 
 
+@pytest.fixture
+def busy(tmp_path):
+    """A table with two updates that recorded their durations; another writer came before the second one."""
+    store = create(LocalLogStore(str(tmp_path / "busy")))
+    for version, read_version, metrics in (
+        (1, 0, {"executionTimeMs": "2500"}),
+        (2, 1, {}),
+        (3, 1, {"executionTimeMs": "61000"}),
+    ):
+        info = {"operation": "UPDATE", "readVersion": read_version, "operationMetrics": metrics}
+        file = {"path": f"file-{version}", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+        lines = [json.dumps({"commitInfo": info}), json.dumps({"add": file})]
+        (Path(store.root) / commit_name(version)).write_text("\n".join(lines))
+    return store
+
+
+def test_durations_and_versions_of_other_writers_have_plots_if_a_commit_has_them(delta_page, busy, orders):
+    busy_key, orders_key = delta_page.add_asset(busy.root), delta_page.add_asset(orders.root)
+    values = plotted(page := delta_page.get(f"/tables/{busy_key}"))
+    assert (values["seconds"], values["meanwhile"]) == ([None, 2.5, None, 61.0], [0, 0, 0, 1])
+    assert "Duration of commits" in page and "Versions of other writers that came first" in page
+    values = plotted(page := delta_page.get(f"/tables/{orders_key}"))
+    assert "seconds" not in values and "meanwhile" not in values and 'data-plot="seconds"' not in page
+
+
+def test_the_log_plot_has_the_bytes_of_the_commits_after_the_last_checkpoint(delta_page, orders):
+    values = plotted(delta_page.get(f"/tables/{delta_page.add_asset(orders.root)}"))
+    sizes = [(Path(orders.root) / commit_name(version)).stat().st_size for version in range(5)]
+    assert values["log"] == [sizes[0], sizes[0] + sizes[1], 0, sizes[3], sizes[3] + sizes[4]]
+
+
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
 def test_a_browser_draws_the_plots_and_shows_the_version_below_the_pointer(delta_page, orders, served_page):
     key = delta_page.add_asset(orders.root)
     with open_browser() as browser:
         browser.open(f"{served_page}/tables/{key}")
-        wait_for_plots(browser, 3)
-        for number in range(3):
+        wait_for_plots(browser, 4)
+        for number in range(4):
             assert count_pixels(browser, number, BLUE) > 100
         browser.run(
             "const plot = document.querySelector('.u-over'), box = plot.getBoundingClientRect();"
@@ -183,6 +214,16 @@ def test_a_browser_draws_the_plot_of_soft_deleted_rows_and_the_marks_of_optimize
     key = delta_page.add_asset(stock.root)
     with open_browser() as browser:
         browser.open(f"{served_page}/tables/{key}")
-        wait_for_plots(browser, 4)
+        wait_for_plots(browser, 5)
         assert count_pixels(browser, 3, BLUE) > 100
         assert count_pixels(browser, 0, AMBER) > 10
+
+
+@pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
+def test_a_browser_draws_a_bar_for_each_commit_with_a_duration(delta_page, busy, served_page):
+    key = delta_page.add_asset(busy.root)
+    with open_browser() as browser:
+        browser.open(f"{served_page}/tables/{key}")
+        wait_for_plots(browser, 6)
+        assert count_pixels(browser, 4, BLUE) > 100 and count_pixels(browser, 5, BLUE) > 100
+        assert [message for message in browser.messages() if "Content Security Policy" in message] == []

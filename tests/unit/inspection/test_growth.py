@@ -14,7 +14,7 @@ from deltalite.log.file_table import bytes_of, deleted_rows_of
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, add, commit_actions, create, new_store, put_raw, remove
+from tests.unit.builders import NOON_MS, add, append_files, commit_actions, create, new_store, put_raw, remove
 
 
 def totals_at(store, version=None):
@@ -134,6 +134,27 @@ def test_versions_with_a_checkpoint_are_marked_and_the_limit_of_bytes_holds(monk
     assert growth_of(store).checkpoints == (5,)
     monkeypatch.setattr(growth, "MAX_BYTES", 1)
     assert growth_of(store).points == ()
+
+
+def test_the_bytes_of_the_log_begin_again_at_each_checkpoint_and_are_unknown_before_the_first_readable_version():
+    store = append_files(create(new_store()), 2)
+    write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
+    append_files(store, 2)
+    sizes = [len(store.read(commit_name(version))) for version in range(5)]
+    assert growth_of(store).log_bytes == (sizes[0], sizes[0] + sizes[1], 0, sizes[3], sizes[3] + sizes[4])
+    store.delete(commit_name(0))
+    assert growth_of(store).log_bytes == (None, 0, sizes[3], sizes[3] + sizes[4])
+    store.delete(commit_name(2))
+    assert growth_of(store).log_bytes == (sizes[3], sizes[3] + sizes[4])
+
+
+def test_a_point_has_the_effort_of_its_commit():
+    store = create(new_store())
+    info = {"readVersion": 0, "operationMetrics": {"execution_time_ms": 70}}
+    put_raw(store, 1, [sized("a", 1)])
+    put_raw(store, 2, [{"commitInfo": info}, sized("b", 1)])
+    efforts = [(point.duration_ms, point.versions_meanwhile) for point in growth_of(store).points]
+    assert efforts == [(None, 0), (None, 0), (70, 1)]
 
 
 def test_a_malformed_action_is_an_error_that_names_the_commit():
