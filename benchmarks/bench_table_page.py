@@ -25,7 +25,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_deltalite.page.app import build_app
 from airflow_provider_deltalite.page.cache import BoundedCache
-from airflow_provider_deltalite.page.known_tables import AssetFacts, key_of
+from airflow_provider_deltalite.page.known_tables import AssetFacts, WrittenTable, key_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.roots import Roots
@@ -69,6 +69,10 @@ class AssetList:
     def assets(self) -> list[AssetFacts]:
         """Return the assets."""
         return self._assets
+
+    def written_tables(self) -> list[WrittenTable]:
+        """Return no written table."""
+        return []
 
     def existing_runs(self, _runs: object) -> frozenset[tuple[str, str]]:
         """Return no run."""

@@ -23,16 +23,18 @@ from airflow.models.asset import (
 )
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.taskinstancehistory import TaskInstanceHistory
 from airflow.models.trigger import Trigger
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
+from airflow.utils.state import TaskInstanceState
 from airflow.utils.types import DagRunType
-from sqlalchemy import Text, and_, cast, func, or_, select
+from sqlalchemy import JSON, Text, and_, cast, func, or_, select, type_coerce
 
 from airflow_provider_deltalite.page.freshness import Schedule
-from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName
+from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, WrittenTable
 
 _log = logging.getLogger(__name__)
 _RETURN_VALUE = "return_value"
@@ -40,6 +42,20 @@ _WATCHER = "airflow_provider_deltalite.triggers.delta.DeltaTableTrigger"
 _MAX_RESULTS = 500
 _MAX_RESULT_LENGTH = 64 * 1024
 _RUNS_PER_QUERY = 200
+_MAX_WRITTEN_TABLES = 5_000
+_MAX_ADDRESS_LENGTH = 2_000
+# The operators that change rows, or that make a table.
+_WRITERS = (
+    "DeltaConvertOperator",
+    "DeltaCopyOperator",
+    "DeltaDeleteOperator",
+    "DeltaMergeOperator",
+    "DeltaRestoreOperator",
+    "DeltaScdOperator",
+    "DeltaTableOperator",
+    "DeltaUpdateOperator",
+    "DeltaWriteOperator",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +119,19 @@ class AirflowDatabase:
                 conn_id=_text(extra, "storage_conn_id"),
             )
             for asset_id, name, uri, extra in active
+        ]
+
+    def written_tables(self) -> list[WrittenTable]:
+        """Return the tables that tasks of this package have written in runs whose rendered fields Airflow still has.
+
+        Only tasks that succeeded count. So a user who chooses the table of a run by a parameter sees no table that the
+        task could not write.
+        """
+        with create_session() as session:
+            rows = session.execute(_written_tables()).all()
+        return [
+            WrittenTable(task=TaskName(dag_id=dag_id, task_id=task_id), address=address, conn_id=conn_id or None)
+            for dag_id, task_id, address, conn_id in rows
         ]
 
     def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -195,6 +224,31 @@ def _watchers() -> Any:
     model = getattr(asset_models, "AssetWatcherModel", None)
     link = getattr(asset_models, "asset_trigger_association_table").c if model is None else model  # noqa: B009  of 3.1
     return select(link.asset_id, Trigger).where(Trigger.id == link.trigger_id, Trigger.classpath == _WATCHER)
+
+
+def _written_tables() -> Any:
+    """Return the query for the rendered tables and connections of tasks that succeeded."""
+    fields, task = RenderedTaskInstanceFields, TaskInstance
+    values = type_coerce(fields.rendered_fields, JSON)  # Airflow 3.1 declares another type
+    address = values["table"].as_string().label("address")
+    conn_id = values["storage_conn_id"].as_string().label("conn_id")
+    return (
+        select(fields.dag_id, fields.task_id, address, conn_id)
+        .join(
+            task,
+            and_(
+                task.dag_id == fields.dag_id,
+                task.run_id == fields.run_id,
+                task.task_id == fields.task_id,
+                task.map_index == fields.map_index,
+            ),
+        )
+        .where(task.operator.in_(_WRITERS), task.state == TaskInstanceState.SUCCESS)
+        .where(func.length(values["table"].as_string()) <= _MAX_ADDRESS_LENGTH)
+        .distinct()
+        .order_by(fields.dag_id, fields.task_id, address)
+        .limit(_MAX_WRITTEN_TABLES)
+    )
 
 
 def _existing_runs(pairs: Collection[tuple[str, str]]) -> Any:

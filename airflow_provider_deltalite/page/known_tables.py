@@ -1,13 +1,14 @@
 """The tables that pages can show, and the users who see them. Pure functions.
 
-A table is known if a DAG of this Airflow declares its asset, or if `[deltalite] ui_tables` names it. Pages name a table
-by its key, a digest of the canonical address, and look the key up here. So no request can make the API server open
-another address.
+A table is known if a DAG of this Airflow declares its asset, if a task of this package has written it, or if
+`[deltalite] ui_tables` names it. Pages name a table by its key, a digest of the canonical address, and look the key up
+here. So no request can make the API server open another address.
 
-Several assets and `ui_tables` can name the same table. Each is a separate use of the table with a separate connection.
-A user reads a table through the uses that the user may see, and never with the connection of another use. A user sees
-an asset if the user may read it, or one of the DAGs that use it. A user sees a table of `ui_tables` if the user may
-read assets.
+Several assets, tasks and `ui_tables` can name the same table. Each is a separate use of the table with a separate
+connection. A user reads a table through the uses that the user may see, and never with the connection of another use.
+
+A user sees an asset if the user may read it, or one of the DAGs that use it. A user sees a table of a task if the user
+may read its DAG, and a table of `ui_tables` if the user may read assets.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from deltalite.errors import DeltaLiteError
 from deltalite.storage.locations import TableLocation, canonical_address, parse_location
 
 _KEY_LENGTH = 20
+_MASK = "***"  # Airflow stores this text in place of a secret.
 # The storage of tables. An asset with another scheme is a table only if a watcher of this package polls it.
 _TABLE_SCHEMES = frozenset(
     {"file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"}
@@ -55,6 +57,15 @@ class AssetFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTable:
+    """A table that a task has written, and the connection with which the task read its log."""
+
+    task: TaskName
+    address: str
+    conn_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTable:
     """A table that pages can show.
 
@@ -63,7 +74,7 @@ class KnownTable:
     - `storage`: the name of its storage, such as `s3://bucket`; reads of one storage share a limit.
     - `conn_id`: the Airflow connection that opens the storage.
     - `is_root`: whether `ui_tables` names the table.
-    - `uses`: the assets and the entry of `ui_tables` that name the table, each as a table; empty in a use.
+    - `uses`: the assets, the tasks and the entry of `ui_tables` that name the table, each as a table; empty in a use.
     """
 
     key: str
@@ -104,14 +115,18 @@ class Reader(Protocol):
 
 
 def known_tables(
-    assets: Iterable[AssetFacts], roots: Iterable[str], storage_conn_ids: Mapping[str, str]
+    assets: Iterable[AssetFacts],
+    roots: Iterable[str],
+    storage_conn_ids: Mapping[str, str],
+    written: Iterable[WrittenTable] = (),
 ) -> dict[str, KnownTable]:
-    """Return the tables by their keys. Assets and roots with the same address are one table.
+    """Return the tables by their keys. Assets, roots and written tables with the same address are one table.
 
     Args:
         assets: the active assets.
         roots: the addresses of `ui_tables`, without patterns.
         storage_conn_ids: connections by the beginnings of addresses; the longest beginning applies.
+        written: the tables that tasks have written.
     """
     uses: dict[str, list[KnownTable]] = defaultdict(list)
     starts = _parsed_starts(storage_conn_ids)
@@ -130,6 +145,12 @@ def known_tables(
         location = _parsed(root)
         if location is not None:
             table = replace(_table_at(location, _conn_id_of(location, starts)), is_root=True)
+            uses[table.key].append(table)
+    for written_table in written:
+        location = _written_location(written_table.address)
+        if location is not None:
+            conn_id = written_table.conn_id or _conn_id_of(location, starts)
+            table = replace(_table_at(location, conn_id), producers=(written_table.task,))
             uses[table.key].append(table)
     return {key: _joined(of_table) for key, of_table in uses.items()}
 
@@ -188,6 +209,12 @@ def _location(asset: AssetFacts) -> TableLocation | None:
         return None
     location = _parsed(asset.uri)
     return location if location is not None and location.scheme in _TABLE_SCHEMES else None
+
+
+def _written_location(address: str) -> TableLocation | None:
+    """Return the address of a table that a task wrote; None if it is relative to a folder of the worker, or masked."""
+    is_complete = address.startswith("/") or address.partition(":")[0].lower() in _TABLE_SCHEMES
+    return _parsed(address) if is_complete and _MASK not in address else None
 
 
 def _parsed(address: str) -> TableLocation | None:

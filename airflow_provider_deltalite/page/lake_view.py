@@ -184,7 +184,7 @@ class LakeView:
 def lake_view(rows: Sequence[LakeRow], sort: str, *, is_ascending: bool, page: int) -> LakeView:
     """Return a page of the list; `page` begins at 1."""
     shown = [row for row in rows if row.health is not Health.MISSING or row.table.is_root]
-    missing = [row for row in rows if row.health is Health.MISSING and not row.table.is_root]
+    missing = [row for row in rows if row.health is Health.MISSING and row.table.asset_ids and not row.table.is_root]
     ordered = sorted_rows(shown, sort, is_ascending=is_ascending)
     pages = max(1, -(-len(ordered) // PAGE_SIZE))
     page = min(max(1, page), pages)

@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_deltalite.page.cache import BoundedCache
 from airflow_provider_deltalite.page.form_tokens import FormTokens
-from airflow_provider_deltalite.page.known_tables import AssetFacts, Reader, conn_id_of
+from airflow_provider_deltalite.page.known_tables import AssetFacts, Reader, WrittenTable, conn_id_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import root_path
@@ -70,6 +70,10 @@ class Database(Protocol):
 
     def assets(self) -> list[AssetFacts]:
         """Return the active assets."""
+        ...
+
+    def written_tables(self) -> list[WrittenTable]:
+        """Return the tables that tasks of this package have written."""
         ...
 
     def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:

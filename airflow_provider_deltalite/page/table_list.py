@@ -7,29 +7,31 @@ every table can wait for the first listing of a pattern. Other pages use the lis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.freshness import Schedule, dag_ids_of
-from airflow_provider_deltalite.page.known_tables import AssetFacts, KnownTable, known_tables
+from airflow_provider_deltalite.page.known_tables import AssetFacts, KnownTable, WrittenTable, known_tables
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.read_pool import Read
     from airflow_provider_deltalite.page.services import Services
 
-# The schedules change less often than the list of tables, and their query takes longer.
-_LISTS_PER_SCHEDULES = 12
+# Schedules and written tables change less often than assets, and their queries take longer.
+_LISTS_PER_SLOW_QUERY = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """The assets and the addresses of `ui_tables` from which a list of tables is made."""
+    """The assets, the written tables and the addresses of `ui_tables` from which a list of tables is made."""
 
     loaded_at: float = float("-inf")
     assets: list[AssetFacts] = field(default_factory=list)
+    written_loaded_at: float = float("-inf")
+    written: list[WrittenTable] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
 
 
@@ -48,7 +50,7 @@ class TableList:
 
     async def schedules(self) -> Mapping[str, Schedule]:
         """Return the schedules of the DAGs that write known tables, kept as long as some lists of tables."""
-        if monotonic() - self._schedules_loaded_at >= _LISTS_PER_SCHEDULES * self._services.known_seconds:
+        if monotonic() - self._schedules_loaded_at >= _LISTS_PER_SLOW_QUERY * self._services.known_seconds:
             dag_ids = dag_ids_of([*self._current[1].values()])
             self._schedules_loaded_at = monotonic()
             self._schedules = await run_in_threadpool(self._services.database.schedules, dag_ids)
@@ -60,10 +62,16 @@ class TableList:
         self.first_listings()
         addresses, problems = services.roots.addresses(services.settings.roots)
         sources, tables = self._current
-        loaded_at, assets = sources.loaded_at, sources.assets
-        if monotonic() - loaded_at >= services.known_seconds:
-            loaded_at, assets = monotonic(), await run_in_threadpool(services.database.assets)
-        if assets is not sources.assets or addresses != sources.addresses:
-            tables = await run_in_threadpool(known_tables, assets, addresses, services.settings.storage_conn_ids)
-            self._current = _Sources(loaded_at=loaded_at, assets=assets, addresses=addresses), tables
+        if monotonic() - sources.loaded_at >= services.known_seconds:
+            assets = await run_in_threadpool(services.database.assets)
+            sources = replace(sources, loaded_at=monotonic(), assets=assets)
+        if monotonic() - sources.written_loaded_at >= _LISTS_PER_SLOW_QUERY * services.known_seconds:
+            written = await run_in_threadpool(services.database.written_tables)
+            sources = replace(sources, written_loaded_at=monotonic(), written=written)
+        sources = replace(sources, addresses=addresses)
+        if sources != self._current[0]:
+            tables = await run_in_threadpool(
+                known_tables, sources.assets, addresses, services.settings.storage_conn_ids, sources.written
+            )
+            self._current = sources, tables
         return tables, problems

@@ -1,4 +1,4 @@
-"""What a commit cost its writer: the time before the commit, and the versions that other writers committed meanwhile.
+"""The effort of a commit: the time before it, and the versions that other writers committed meanwhile.
 
 The values come from the provenance of the commit, which is hostile.
 """

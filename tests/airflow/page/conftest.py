@@ -21,7 +21,7 @@ from airflow_provider_deltalite.page.cache import BoundedCache
 from airflow_provider_deltalite.page.database import DagState
 from airflow_provider_deltalite.page.form_tokens import FormTokens
 from airflow_provider_deltalite.page.freshness import Schedule
-from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, key_of
+from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, WrittenTable, key_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import URL_PREFIX
@@ -74,6 +74,7 @@ class StandInDatabase:
     """Airflow's database as lists, which tests change."""
 
     facts: list[AssetFacts] = field(default_factory=list)
+    written: list[WrittenTable] = field(default_factory=list)
     runs: set[tuple[str, str]] = field(default_factory=set)
     attempts_of: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
     results_of: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
@@ -82,6 +83,9 @@ class StandInDatabase:
 
     def assets(self):
         return self.facts
+
+    def written_tables(self):
+        return self.written
 
     def existing_runs(self, runs):
         return frozenset(self.runs & set(runs))

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_deltalite.page.database import AirflowDatabase
 from airflow_provider_deltalite.page.freshness import Schedule
-from airflow_provider_deltalite.page.known_tables import TaskName
+from airflow_provider_deltalite.page.known_tables import TaskName, WrittenTable
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import task_metadata
@@ -129,6 +129,48 @@ def test_existing_runs_and_all_attempts_of_a_task_are_found(session):
     attempts = database.attempts("page_runs", "r+1", "load", -1)
     assert [(attempt.try_number, attempt.state) for attempt in attempts] == [(1, "failed"), (2, "success")]
     assert {attempt.start for attempt in attempts} == {begin}
+
+
+def test_the_tables_of_operators_that_write_and_succeeded_are_known(session):
+    from airflow.models.dagrun import DagRun
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import insert, text
+
+    session.execute(text("PRAGMA foreign_keys = OFF"))
+    begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    tasks = [
+        ("write", "DeltaWriteOperator", "success", {"table": "/lake/a", "storage_conn_id": "lake", "mode": "append"}),
+        ("merge", "DeltaMergeOperator", "success", {"table": "/lake/b", "storage_conn_id": None}),
+        ("failed", "DeltaWriteOperator", "failed", {"table": "/lake/failed"}),
+        ("read", "DeltaCheckOperator", "success", {"table": "/lake/read"}),
+        ("other", "BashOperator", "success", {"table": "/lake/other"}),
+        ("without", "DeltaWriteOperator", "success", {}),
+        ("null", "DeltaWriteOperator", "success", {"table": None}),
+        ("long", "DeltaWriteOperator", "success", {"table": "/" + "x" * 3000}),
+    ]
+    for run_id in ("r1", "r2"):
+        run = {"dag_id": "page_written", "run_id": run_id}
+        session.execute(insert(DagRun).values(**run, run_type="manual", run_after=begin, state="success"))
+        for task_id, operator, state, fields in tasks:
+            task = {**run, "task_id": task_id, "map_index": -1}
+            values = {"try_number": 1, "pool": "p", "pool_slots": 1, "start_date": begin}
+            session.execute(insert(TaskInstance).values(**task, state=state, operator=operator, **values))
+            session.execute(insert(RenderedTaskInstanceFields).values(**task, rendered_fields=fields))
+    session.commit()
+    expected = [("merge", "/lake/b", None), ("write", "/lake/a", "lake")]
+    assert AirflowDatabase().written_tables() == [
+        WrittenTable(task=TaskName(dag_id="page_written", task_id=task_id), address=address, conn_id=conn_id)
+        for task_id, address, conn_id in expected
+    ]
+
+
+def test_the_writers_are_operators_of_this_package():
+    from airflow_provider_deltalite.operators import delta
+    from airflow_provider_deltalite.page.database import _WRITERS
+
+    maintenance = {"Check", "Checkpoint", "GenerateManifest", "LakeMaintenance", "Optimize", "Vacuum"}
+    assert set(_WRITERS) == set(delta.__all__) - {f"Delta{name}Operator" for name in maintenance}
 
 
 def _run_query(runs):

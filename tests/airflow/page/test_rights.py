@@ -8,6 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from airflow_provider_deltalite.page.database import TaskResult
+from airflow_provider_deltalite.page.known_tables import TaskName, WrittenTable
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import Rights
 from tests.unit.builders import create
@@ -54,6 +55,80 @@ def test_a_user_sees_the_tables_of_readable_assets_and_dags(delta_page, two_tabl
     for name, key in two_tables.items():
         for path in (f"/tables/{key}", f"/tables/{key}/versions/0"):
             delta_page.get(path, status=200 if name in visible else 404)
+
+
+def written(address, dag_id="sales", conn_id=None):
+    return WrittenTable(task=TaskName(dag_id=dag_id, task_id="load"), address=str(address), conn_id=conn_id)
+
+
+@pytest.mark.parametrize(
+    ("rights", "is_visible"),
+    [
+        (Rights(assets=True), False),
+        (Rights(assets=False, dag_ids={"sales"}), True),
+        (Rights(assets=True, dag_ids={"other"}), False),
+    ],
+)
+def test_a_user_sees_a_table_that_a_task_of_a_readable_dag_wrote(delta_page, tmp_path, rights, is_visible):
+    create(LocalLogStore(str(tmp_path / "orders")))
+    delta_page.database.written = [written(tmp_path / "orders")]
+    delta_page.users["ann"] = rights
+    assert ("/orders</a>" in delta_page.get("/lake")) == is_visible
+    page = delta_page.get(f"/tables/{delta_page.key_of(tmp_path / 'orders')}", status=200 if is_visible else 404)
+    assert (">sales.load</a>" in page) == is_visible
+
+
+def test_only_complete_addresses_that_tasks_wrote_are_opened(delta_page):
+    opened = []
+
+    def open_table(address, conn_id):
+        opened.append((address, conn_id))
+        raise FileNotFoundError(address)
+
+    delta_page.open_table = open_table
+    delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})
+    delta_page.settings = {"storage_conn_ids": {"s3://lake": "lake"}}
+    addresses = (
+        "orders",
+        "../orders",
+        "Truncated. You can",
+        "***",
+        "s3://***/x",
+        "http://host/x",
+        "{'a': 1}",
+        "",
+        "C:\\x",
+    )
+    delta_page.database.written = [
+        *map(written, addresses),
+        written("s3://lake/a"),
+        written("s3://lake/b", conn_id="of_task"),
+        written("/data/c", conn_id="of_task"),
+    ]
+    delta_page.get("/lake")
+    assert sorted(opened) == [("/data/c", None), ("s3://lake/a", "lake"), ("s3://lake/b", "of_task")]
+
+
+def test_the_connection_of_a_task_is_only_for_users_who_may_read_its_dag(delta_page):
+    opened = []
+
+    def open_table(address, conn_id):
+        opened.append((address, conn_id))
+        raise PermissionError("no")
+
+    delta_page.open_table = open_table
+    delta_page.database.written = [written("s3://lake/a", conn_id="of_task")]
+    delta_page.add_asset("s3://lake/a", asset_id=1)
+    for rights in (Rights(assets=True), Rights(assets=False, dag_ids={"sales"})):
+        delta_page.users["ann"] = rights
+        delta_page.get("/lake")
+    assert opened == [("s3://lake/a", None), ("s3://lake/a", "of_task")]
+
+
+def test_a_table_that_a_task_wrote_and_that_is_gone_is_not_in_the_list(delta_page, tmp_path):
+    delta_page.users["ann"] = Rights(dag_ids={"sales"})
+    delta_page.database.written = [written(tmp_path / "dropped")]
+    assert "dropped" not in delta_page.get("/lake")
 
 
 def test_a_table_that_a_user_may_not_see_looks_like_an_unknown_one(delta_page, two_tables):
