@@ -42,6 +42,10 @@ _RESULT_TEXTS = {
     "quarantine": "The rows that the run put into quarantine: `table` (its address), `version` (with these rows; null "
     "if the run committed nothing there) and `rows`. The key is missing without a quarantine.",
     "tables": "The rows of a maintenance of many tables. Otherwise the key is missing.",
+    "phases": "The seconds that the job spent in each of its "
+    "[phases](how-to/see-tables-in-airflow.md#see-where-the-time-went), such as `start`, `plan`, `write`, `commit` and "
+    "`after_commit`. The key is missing if this task attempt ran no job, if the phases do not fit into the job's "
+    "result line, or if the line did not reach the worker.",
 }
 
 

@@ -107,8 +107,9 @@ def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
-    If the partition names or the audits make the line too long, the line leaves them out (`partitions` or `audits` is
-    None). Without a line, the worker finds the same facts in the log.
+    If the line is too long, it leaves out the phases. If this is not enough, it leaves out the partition names or the
+    audits (`partitions` or `audits` is None). Without a line, the worker finds the same facts in the log, except the
+    phases.
     """
     for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
@@ -141,6 +142,13 @@ def _part_markers(prefix: str, body: Mapping[str, Any], nonce: str) -> list[str]
 
 def _variants(result: OperationResult) -> Iterator[OperationResult]:
     """Yield the result, then the shorter results that a marker line may hold in its place."""
+    for variant in _variants_with_phases(result):
+        yield variant
+        if variant.phases:
+            yield replace(variant, phases={})
+
+
+def _variants_with_phases(result: OperationResult) -> Iterator[OperationResult]:
     yield result
     if result.partitions:
         yield replace(result, partitions=None)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -156,6 +157,7 @@ class OperationResult:
     - `audits`: the results of the audits, in the order of the request. None if they are unknown, because they did not
       fit into the marker line.
     - `quarantine`: the rows that the run put into quarantine; None for an operation without a quarantine.
+    - `phases`: the seconds that the job spent in each phase (`deltalite.phases`). Empty if no job reported them.
     """
 
     table: str
@@ -176,11 +178,12 @@ class OperationResult:
     tables: tuple[Mapping[str, Any], ...] = ()
     audits: tuple[AuditResult, ...] | None = ()
     quarantine: QuarantineResult | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
         values = asdict(self)
-        for name in ("source_versions", "out_of_order", "flows", "skip_reason", "tables", "quarantine"):
+        for name in ("source_versions", "out_of_order", "flows", "skip_reason", "tables", "quarantine", "phases"):
             if not values[name]:
                 del values[name]
         if self.tables:
@@ -313,6 +316,7 @@ def check_field_types(result: OperationResult) -> None:
 
     Raises:
         TypeError, KeyError: a field has another type.
+        ValueError: the seconds of a phase are negative or not finite.
     """
     for text in (result.table, result.operation):
         check_type(text, str)
@@ -337,6 +341,16 @@ def check_field_types(result: OperationResult) -> None:
         check_type(counts, dict)
         for count in counts.values():
             check_type(count, int)
+    _check_phases(result.phases)
+
+
+def _check_phases(phases: Mapping[str, float]) -> None:
+    """Check the seconds of the phases. Raises `TypeError`, or `ValueError` for a number that is no length of time."""
+    check_type(phases, dict)
+    for seconds in phases.values():
+        check_type(seconds, int, float)
+        if not 0 <= seconds < math.inf:
+            raise ValueError(seconds)
 
 
 def check_type(value: object, *types: type | None) -> None:

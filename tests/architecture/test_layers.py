@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"snapshot"}),
     frozenset({"log", "columnar", "loaded_files"}),
     frozenset({"protocol", "storage", "markers"}),
-    frozenset({"requests", "results", "conditions", "redaction", "installation", "sizes"}),
+    frozenset({"requests", "results", "conditions", "redaction", "installation", "sizes", "phases"}),
     frozenset({"errors", "version"}),
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
@@ -106,7 +106,7 @@ PROVIDER_MAY_USE = frozenset(
 # The page runs in the API server only, so it may load more. `registration` is the module that every process loads.
 PAGE = "airflow_provider_deltalite.page"
 PAGE_REGISTRATION = f"{PAGE}.registration"
-PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes"}
+PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes", "phases"}
 # Modules of the page, top first. A module imports from modules below it.
 PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),
@@ -126,7 +126,18 @@ PAGE_LAYERS: tuple[frozenset[str], ...] = (
 
 # The contract between worker and driver. These components import only the standard library and each other.
 STANDARD_LIBRARY_ONLY = frozenset(
-    {"errors", "requests", "results", "markers", "conditions", "redaction", "installation", "sizes", "version"}
+    {
+        "errors",
+        "requests",
+        "results",
+        "markers",
+        "conditions",
+        "redaction",
+        "installation",
+        "sizes",
+        "phases",
+        "version",
+    }
 )
 
 # The components that may import pyspark, and the components that may name its types.

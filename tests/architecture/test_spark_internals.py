@@ -21,6 +21,7 @@ PURPOSE_BY_MODULE = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
     "spark/write/direct_write.py": "the sink of structured streaming, which writes files in place on object stores",
     "spark/runtime/java_classes.py": "Java classes by their names",
+    "spark/runtime/driver_age.py": "the age of the driver's JVM",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",
     "spark/expressions/sql.py": "Spark's SQL parser and plans, which show what SQL of requests and metadata can do",
     "spark/declared/schema.py": "Spark's SQL parser: the columns of a CREATE TABLE statement",

@@ -219,7 +219,8 @@ def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, observed_run):
     airflow.clear("runs_once", "once", "driver_before", "replaced", "killed")
     airflow.wait_for_run("runs_once", "once", timeout=300)
     skipped_result = airflow.xcom("runs_once", "once", "driver_before")
-    assert skipped_result == {**first_results["driver_before"], "committed": False, "skipped": True}
+    first_result = {key: value for key, value in first_results["driver_before"].items() if key != "phases"}
+    assert skipped_result == {**first_result, "committed": False, "skipped": True}
     second_result = airflow.xcom("runs_once", "once", "replaced")
     assert second_result["version"] > first_results["replaced"]["version"] and second_result["txn_version"] == 1
     assert airflow.xcom("runs_once", "once", "killed")["committed"] is True

@@ -226,6 +226,39 @@ def test_a_result_has_the_names_of_partitions():
     assert "partitions" not in RESULT.as_dict()
 
 
+PHASES = {"start": 8.125, "plan": 0.0, "write": 61.5, "commit": 3}
+
+
+def test_a_result_has_the_seconds_of_its_phases():
+    result = replace(RESULT, phases=PHASES)
+    assert result.as_dict()["phases"] == PHASES
+    assert parse_marker(result_marker(result)) == OperationResult.from_dict(result.as_dict()) == result
+    assert "phases" not in RESULT.as_dict()
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [{"write": "1"}, {"write": True}, {"write": None}, {"write": -1}, {"write": float("nan")}, {"write": 1e999}, [1.0]],
+)
+def test_phases_that_are_no_seconds_make_the_marker_invalid(phases):
+    assert parse_marker(forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"phases": phases}))) is None
+
+
+def test_a_marker_that_is_too_long_omits_the_phases_before_the_partitions():
+    names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(9))
+    result = replace(RESULT, partitions=names)
+    while len(result_marker(result)) < MAX_MARKER_BYTES - 20:
+        result = replace(result, table=result.table + "x7"[len(result.table) % 2])
+    marker = result_marker(replace(result, phases=PHASES))
+    assert parse_marker(marker) == result
+
+
+def test_a_marker_without_the_partitions_has_room_for_the_phases():
+    names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(100))
+    result = replace(RESULT, partitions=names, phases=PHASES)
+    assert parse_marker(result_marker(result)) == replace(result, partitions=None)
+
+
 def test_a_marker_that_is_too_long_omits_the_partitions():
     names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(100))
     marker = result_marker(replace(RESULT, partitions=names))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.auditing import raise_if_failed, run_audits
 from deltalite.commands.common.written_files import live_row_count
+from deltalite.phases import PHASES, Phase
 from deltalite.requests import AuditScope, CheckRequest
 from deltalite.results import OperationResult, check_result
 from deltalite.snapshot import Snapshot
@@ -41,6 +42,7 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
     before = Snapshot.load(store, snapshot.version - 1) if compares_versions and snapshot.version else None
     rows = AuditedRows(frame=lambda: scan(spark, snapshot), row_count=lambda: live_row_count(store, snapshot.files))
     scopes = {AuditScope.TABLE: rows}
+    PHASES.begin(Phase.AUDIT)
     results = run_audits(spark, store, audits, scopes, snapshot.schema, before=before)
     ordered_results = tuple(results[audit.name] for audit in request.audits)
     samples = sample_rows(spark, audits, results, scopes, snapshot.schema)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import check_writable
 from deltalite.requests import CheckpointRequest
@@ -41,6 +42,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     snapshot.check_log()
     check_writable(snapshot.protocol, snapshot.metadata)
     time_ms = now_ms()
+    PHASES.begin(Phase.WRITE)
     new_checkpoint = write_any_checkpoint(spark, snapshot, time_ms)
     write_checksum(snapshot, count_all=estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS)
     cleans_log = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deltalite.phases import PHASES, Phase
 from deltalite.requests import GenerateManifestRequest
 from deltalite.results import OperationResult, manifest_result
 from deltalite.spark.hadoop.opening import writable_store
@@ -31,6 +32,7 @@ def generate_manifest(spark: SparkSession, request: GenerateManifestRequest) -> 
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
+    PHASES.begin(Phase.WRITE)
     counts = generate_manifests(store, tree_of(spark, store.root))
     metrics = {"numManifests": counts.manifests, "numFiles": counts.files, "numDeletedManifests": counts.deleted}
     return manifest_result(store.root, counts.version, metrics=metrics)

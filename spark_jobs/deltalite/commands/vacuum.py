@@ -26,6 +26,7 @@ from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import DeltaLiteError, StorageError
 from deltalite.log.commit_times import commit_file
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import VacuumMode, VacuumRequest
@@ -95,6 +96,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         return started
     try:
         _check_clock(store, started.version)
+        PHASES.begin(Phase.DELETE)
         outcome = sweep(tree, started.plan)
         _check_complete(outcome, store.root)
     except Exception:  # record any failure in the log before the error propagates
@@ -126,6 +128,7 @@ def _plan_and_commit_start(
         user_metadata=user_metadata(request.identity, request.user_metadata),
     )
     result = commit_proposal(spark, request, store, _empty_proposal(base, operation))
+    PHASES.begin(Phase.PLAN)
     version = result.version if result.version is not None else base.version
     return _StartedVacuum(plan=exclude_later_commits(plan, store, base=base.version, head=version - 1), version=version)
 

@@ -6,7 +6,8 @@ only its name.
 The job prints marker lines with the nonce of the request to stdout: first its application, then its result or error.
 The process ends with the exit code of the error, so the operator need not parse text. After the command has returned,
 no error fails the job. On SIGTERM the job removes its uncommitted files. The log of the job shows no secret of the
-request. The second and later lines of a log message are indented, so that they cannot look like log messages.
+request. The second and later lines of a log message are indented, so that they cannot look like log messages. The
+result, and the log of a failed job, have the seconds of the job's phases (`deltalite.phases`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltalite.errors import ApprovalNeededError, DeltaLiteError, MaintenanceError
 from deltalite.markers import NO_NONCE, error_marker, nonce_of, question_markers, result_markers, started_marker
+from deltalite.phases import PHASES
 from deltalite.redaction import redacted, secret_values
 from deltalite.requests import AuditQuestion, Request
 from deltalite.results import JobStarted, OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
+from deltalite.spark.runtime.driver_age import driver_age_s
 from deltalite.spark.runtime.session import open_session, shipped_file
 
 if TYPE_CHECKING:
@@ -49,6 +54,8 @@ def run(
         command: runs the operation.
         arguments: the arguments of the process: the path of the request file.
     """
+    PHASES.restart()
+    job_start_ms = time.time_ns() // 1_000_000
     signal.signal(signal.SIGTERM, _exit_on_signal)
     secrets: list[str] = []
     handler = logging.StreamHandler(sys.stderr)
@@ -64,6 +71,7 @@ def run(
         # The nonce is set before the session opens, because the marker of a session error contains it.
         nonce = nonce_of(request_json or "")
         spark = open_session(f"deltalite {name}")
+        PHASES.end_start(driver_age_s(spark, job_start_ms=job_start_ms))
         if request_json is None:
             request_json = shipped_file(path.name).read_text(encoding="utf-8")
         nonce = nonce_of(request_json)
@@ -104,7 +112,7 @@ def _secrets_of(request_json: str) -> list[str]:
 
 
 def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
-    """Write the traceback to stderr, print the error marker, and return the exit code.
+    """Write the phases and the traceback to stderr, print the error marker, and return the exit code.
 
     A question to a person is no failure, so the job prints its markers in place of the traceback.
     """
@@ -112,6 +120,9 @@ def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
         for marker in question_markers(error.question.with_texts(lambda text: redacted(text, secrets)), nonce):
             _print_marker(marker)
     else:
+        seconds_text = ", ".join(f"{name} {seconds}" for name, seconds in PHASES.seconds().items())
+        # The worker takes the lines between the beginning of the traceback and the marker for its lines.
+        _log.info("The job failed in the phase %s. Seconds in each phase: %s.", PHASES.phase, seconds_text)
         sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
         sys.stderr.flush()
     remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
@@ -124,7 +135,8 @@ def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
 
 
 def _print_result(result: OperationResult, nonce: str) -> None:
-    for marker in result_markers(result, nonce):
+    """Print the result with the phases of this job."""
+    for marker in result_markers(replace(result, phases=PHASES.seconds()), nonce):
         _print_marker(marker)
 
 

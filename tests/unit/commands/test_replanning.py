@@ -19,6 +19,7 @@ from deltalite.errors import (
     ProtocolChangedException,
     SourceChangedError,
 )
+from deltalite.phases import Phase, PhaseRecord
 
 CONFLICTS = [
     ConcurrentAppendException,
@@ -145,3 +146,22 @@ def test_a_fourth_loss_and_other_errors_of_spark_are_raised(errors, count):
     with pytest.raises(PySparkException):
         attempts.run()
     assert attempts.count == count
+
+
+def test_each_attempt_begins_in_the_phase_plan(monkeypatch):
+    """The pause after a conflict belongs to the phase of the commit that met it."""
+    record = PhaseRecord()
+    monkeypatch.setattr(replanning, "PHASES", record)
+    phases = []
+
+    def attempt():
+        phases.append(record.phase)
+        record.begin(Phase.COMMIT)
+        if len(phases) < 5:
+            raise ConcurrentAppendException("Version 7 won.", remedy="Run it again.")
+
+    def pause(_seconds):
+        phases.append(record.phase)
+
+    replan_on_conflict(attempt, rebase=Rebase.REPLAN, retries=3, seconds=600, pause=pause)
+    assert phases == [Phase.PLAN, Phase.COMMIT, Phase.PLAN, Phase.COMMIT, Phase.PLAN]

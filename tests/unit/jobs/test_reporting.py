@@ -1,14 +1,19 @@
-"""The report of a job that ends with a question to a person."""
+"""The report of a job: a question to a person, an error, and the phases."""
 
 from __future__ import annotations
 
+import logging
+import sys
+from dataclasses import replace
+
 import pytest
 
-from deltalite.errors import ApprovalNeededError
+from deltalite.errors import ApprovalNeededError, MaintenanceError
 from deltalite.jobs import runner
 from deltalite.markers import parse_marker, question_parts
+from deltalite.phases import Phase, PhaseRecord
 from deltalite.requests import AskedAudit, AuditQuestion
-from deltalite.results import JobError
+from deltalite.results import JobError, result_without_commit
 
 
 def test_a_question_is_reported_without_secrets_and_without_a_traceback(capsys):
@@ -26,8 +31,43 @@ def test_a_question_is_reported_without_secrets_and_without_a_traceback(capsys):
     )
 
 
+@pytest.fixture
+def write_phase(monkeypatch):
+    """A job of this process that has planned for a second, and now writes."""
+    now_s = [0.0]
+    record = PhaseRecord(clock_s=lambda: now_s[0])
+    record.end_start(2.5)
+    now_s[0] = 1.0
+    record.begin(Phase.WRITE)
+    monkeypatch.setattr(runner, "PHASES", record)
+
+
 def test_an_error_without_a_question_has_a_traceback(capsys):
     with pytest.raises(ApprovalNeededError) as caught:
         raise ApprovalNeededError("A person decides", remedy="Answer.")
     runner._report_failure(caught.value, "nonce", [])
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_failed_job_logs_its_phases_before_the_traceback(write_phase, capsys, caplog):
+    """The worker takes the lines between the beginning of the traceback and the marker for its lines."""
+    caplog.set_level("INFO", logger="deltalite")
+    handler = logging.StreamHandler(sys.stderr)
+    logging.getLogger("deltalite").addHandler(handler)
+    try:
+        runner._report_failure(ValueError("bad"), "nonce", [])
+    finally:
+        logging.getLogger("deltalite").removeHandler(handler)
+    assert capsys.readouterr().err.splitlines() == [
+        "The job failed in the phase write. Seconds in each phase: start 2.5, plan 1.0, write 0.0.",
+        "ValueError: bad",
+    ]
+
+
+def test_the_result_of_a_partly_failed_maintenance_has_the_phases(write_phase, capsys):
+    error = MaintenanceError("1 of 2 tables failed", remedy="Read the log.")
+    error.result = result_without_commit("MAINTAIN", "/lake/*", None)
+    runner._report_failure(error, "nonce", [])
+    result, job_error = [parse_marker(line, "nonce") for line in capsys.readouterr().out.splitlines() if line]
+    assert result == replace(error.result, phases={"start": 2.5, "plan": 1.0, "write": 0.0})
+    assert job_error.kind == "MaintenanceError"

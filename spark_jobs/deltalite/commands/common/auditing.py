@@ -23,6 +23,7 @@ from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.written_files import live_row_count
 from deltalite.errors import ApprovalNeededError, AuditFailedError, InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, file_key, table_of, without_keys
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import decode_path
@@ -124,6 +125,7 @@ class Auditor:
         """
         if not resolved:
             return proposal
+        PHASES.begin(Phase.AUDIT)
         scopes = {AuditScope.NEW_ROWS: new_rows, AuditScope.TABLE: self._rows_after(base, proposal, table)}
         results = self._run(resolved, scopes, base, proposal, table, measured or {})
         time_ms, audits = now_ms(), {item.audit.name: item.audit for item in resolved}

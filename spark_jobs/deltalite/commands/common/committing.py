@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from deltalite.commands.common.run_identity import transaction
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.features import check_writable
 from deltalite.protocol.touched_partitions import changed_partitions
 from deltalite.requests import CommitRequest, RunProvenance
@@ -61,6 +62,7 @@ def commit_proposal(
 
     Raises: as `txn.commit.commit`.
     """
+    PHASES.begin(Phase.COMMIT)
     try:
         outcome = commit(store, proposal)
         if not isinstance(outcome, CommittedByAnotherAttempt):
@@ -74,6 +76,7 @@ def commit_proposal(
         raise
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
+    PHASES.begin(Phase.AFTER_COMMIT)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     result = operation_result(
         request,

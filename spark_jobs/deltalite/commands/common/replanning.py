@@ -36,6 +36,7 @@ from deltalite.errors import (
     ProtocolChangedException,
     SourceChangedError,
 )
+from deltalite.phases import PHASES, Phase
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_loss_of_rows
 
 _log = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ def _attempt_without_losses(attempt: Callable[[], _T]) -> _T:
 def _attempt_with_new_plans(attempt: Callable[[], _T]) -> _T:
     """Attempt an operation until it needs no new plan, and return its outcome."""
     while True:
+        PHASES.begin(Phase.PLAN)
         try:
             return attempt()
         except NewPlanNeeded as reason:

@@ -28,6 +28,7 @@ from deltalite.commands.maintain.step_identity import with_earlier_steps
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.lake_health import health_rows
 from deltalite.inspection.table_rows import TableRow
+from deltalite.phases import PHASES, Phase
 from deltalite.requests import MaintainRequest
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import source_store
@@ -93,6 +94,7 @@ def _maintained_rows(
     due_rows = [row for row in rows if row.has_due_steps]
     yield from (row for row in rows if not row.has_due_steps)
     _log.info("Maintaining %s of %s tables, %s at a time.", len(due_rows), len(rows), request.parallelism)
+    PHASES.begin(Phase.MAINTAIN)
     with ThreadPoolExecutor(max_workers=request.parallelism, thread_name_prefix="maintain") as pool:
         futures = [pool.submit(maintain_table, spark, request, row, deadline) for row in due_rows]
         try:

@@ -33,6 +33,7 @@ from deltalite.errors import (
     ConcurrentDeleteReadException,
     ConcurrentModificationException,
 )
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.features import check_writable
 from deltalite.requests import OptimizeRequest
 from deltalite.results import OperationResult
@@ -172,6 +173,7 @@ class _Run:
             MetadataChangedException: another writer changed the clustering columns since the plan.
             ConcurrentModificationException: another writer changed the table so that the new files do not fit it.
         """
+        PHASES.begin(Phase.PLAN)
         base = Snapshot.load(self.store)
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
@@ -233,6 +235,7 @@ class _Run:
 
     def _finish(self, dropped: _DroppedBins) -> OperationResult:
         """Record a run that has no more bins to commit, and return its result."""
+        PHASES.begin(Phase.PLAN)
         base = Snapshot.load(self.store)
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result

@@ -25,6 +25,7 @@ from deltalite.commands.common.written_files import publish_files, write_layout
 from deltalite.commands.optimize.table_plan import OptimizePlan
 from deltalite.errors import CorruptDataFileError, SourceError
 from deltalite.log.file_table import key_column, removes_of
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
@@ -96,6 +97,7 @@ def write_bins(
         CorruptDataFileError: a file cannot be read, or has another number of rows than the log says.
         StorageError, StoragePermissionError: the table's folder cannot be written.
     """
+    PHASES.begin(Phase.WRITE)
     writer = _Writer(spark, base, target, plan, stack)
     adds: dict[int, list[AddFile]] = {number: [] for number in range(len(bins))}
     for job in writer.jobs(bins):

@@ -32,6 +32,7 @@ from deltalite.commands.common.written_files import (
 from deltalite.commands.row_changes.deletion_vectors import NewVectors, VectorFiles
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange, uses_deletion_vectors
 from deltalite.log.file_table import bytes_of, key_column, removes_of
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
@@ -69,6 +70,7 @@ def write_change(
         CorruptDataFileError: a file of the table cannot be read.
         StorageError, StoragePermissionError: the table's folder cannot be written.
     """
+    PHASES.begin(Phase.WRITE)
     with reading_table(base.store.root):
         if change.inserts is None:
             return _Writer(spark, base, change, change.target, stack, keeps_new_rows=keeps_new_rows).write(None)

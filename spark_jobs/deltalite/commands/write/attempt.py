@@ -28,6 +28,7 @@ from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import ConstraintViolationError
 from deltalite.log.file_table import removes_of
+from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import StructType
@@ -164,6 +165,7 @@ class WriteAttempt:
             filler = RowFiller(self._spark, row_schema, target, self._rejecting_audits)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
+            PHASES.begin(Phase.WRITE)
             with filler.fill(rows.frame) as filled:
                 target = filled.target
                 staged_files = staging.write(filled.rows, target.table, guards, marks=filled.marks)
@@ -258,6 +260,7 @@ class WriteAttempt:
         replaced, base = file_changes.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
             return file_changes
+        PHASES.begin(Phase.WRITE)
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new_files=file_changes.new, replaced=replaced)
