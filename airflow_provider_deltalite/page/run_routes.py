@@ -11,7 +11,13 @@ from starlette.concurrency import run_in_threadpool
 from airflow_provider_deltalite.page.known_tables import KnownTable, TaskName, key_of, visible_table
 from airflow_provider_deltalite.page.rendering import page
 from airflow_provider_deltalite.page.route_base import Routes, problem_of, reader_of, wait
-from airflow_provider_deltalite.page.run_view import ShownResult, attempt_rows, shown_result
+from airflow_provider_deltalite.page.run_view import (
+    BAR_WIDTH,
+    ShownResult,
+    attempt_rows,
+    phases_of_last_attempt,
+    shown_result,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.services import PageReader
@@ -72,6 +78,8 @@ class RunRoutes(Routes):
             map_index=index,
             attempts=attempt_rows(attempts, entries, result),
             result=result,
+            phases=phases_of_last_attempt(attempts, result),
+            bar_width=BAR_WIDTH,
             tables=[(table, item.value or (), problem_of(item, self.seconds)) for table, item in read_tables],
         )
 

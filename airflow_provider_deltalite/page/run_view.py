@@ -13,12 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 from deltalite.inspection.commit_entries import CommitEntry
 from deltalite.inspection.shown_texts import shown_text
+from deltalite.phases import Phase
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.database import Attempt
 
 _MAX_METRICS = 60
 _RUNNING_STATES = frozenset({"running", "queued", "scheduled", "deferred", "restarting", "up_for_retry"})
+_ENDED_STATES = frozenset({"success", "failed", "up_for_retry"})
+BAR_WIDTH = 1000
+_LONGEST_PHASE_S = 10**9
+_PHASE_TEXTS = {
+    Phase.START: ("Start", "from the start of the driver until Spark is ready"),
+    Phase.PLAN: ("Plan", "read logs, check the request, find the files to change"),
+    Phase.WRITE: ("Write", "compute rows and write files"),
+    Phase.AUDIT: ("Audit", "examine rows"),
+    Phase.DELETE: ("Delete", "delete files that no version needs"),
+    Phase.MAINTAIN: ("Maintain", "run the due steps of the tables"),
+    Phase.COMMIT: ("Commit", "write the version to the log, and wait after a conflict"),
+    Phase.AFTER_COMMIT: ("After the commit", "write checksum and checkpoint, clean the log"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """A phase of a job: its name, its work and its seconds. `x` and `width` are its part of a bar of `BAR_WIDTH`."""
+
+    phase: str
+    label: str
+    work: str
+    seconds: float
+    x: float
+    width: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +64,7 @@ class ShownResult:
     metrics: tuple[tuple[str, str], ...]
     failed_audits: int
     audit_count: int
+    phases: tuple[PhaseRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +95,19 @@ def shown_result(value: Mapping[str, Any]) -> ShownResult | None:
                 metrics=_pairs(value.get("metrics")),
                 failed_audits=sum(audit.get("passed") is not True for audit in audits),
                 audit_count=len(audits),
+                phases=_phase_rows(value.get("phases")),
             )
         case _:
             return None
+
+
+def phases_of_last_attempt(attempts: Sequence[Attempt], result: ShownResult | None) -> tuple[PhaseRow, ...]:
+    """Return the phases of the job of the last attempt.
+
+    Until this attempt ends, the result may be of the attempt before.
+    """
+    has_ended = bool(attempts) and attempts[-1].state in _ENDED_STATES
+    return result.phases if has_ended and result is not None else ()
 
 
 def attempt_rows(
@@ -123,6 +160,30 @@ def _outcome(
     if attempt.state in _RUNNING_STATES:
         return "Not finished; no commit so far", None
     return "No commit", None
+
+
+def _phase_rows(values: Any) -> tuple[PhaseRow, ...]:
+    """Return the known phases with valid seconds, in the order in which a job has them first."""
+    if not isinstance(values, Mapping):
+        return ()
+    seconds_by_phase = {phase: values[phase] for phase in Phase if _is_duration(values.get(phase))}
+    total_s = sum(seconds_by_phase.values())
+    if not total_s:
+        return ()
+    rows, end = [], 0.0
+    for phase, seconds in seconds_by_phase.items():
+        x, end = end, end + seconds / total_s * BAR_WIDTH
+        label, work = _PHASE_TEXTS[phase]
+        width = round(end, 1) - round(x, 1)
+        rows.append(
+            PhaseRow(phase=phase, label=label, work=work, seconds=seconds, x=round(x, 1), width=round(width, 1))
+        )
+    return tuple(rows)
+
+
+def _is_duration(seconds: Any) -> bool:
+    """Whether a value is a number of seconds. NaN and infinity are none."""
+    return type(seconds) in (int, float) and 0 <= seconds <= _LONGEST_PHASE_S
 
 
 def _items(value: Any) -> list[Any]:

@@ -35,7 +35,8 @@ with DAG("page_sales", schedule=None, default_args={"retries": 1, "retry_delay":
     @task(outlets=[delta_asset(str(TABLE))])
     def load(ti=None):
         if ti.try_number > 1:
-            return {"table": str(TABLE), "operation": "WRITE", "version": 0, "skipped": True, "committed": False}
+            result = {"table": str(TABLE), "operation": "WRITE", "version": 0, "skipped": True, "committed": False}
+            return {**result, "phases": {"start": 61.5, "plan": 0.25}}
         run = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "map_index": -1, "try_number": 1}
         now_ms = time.time_ns() // 1_000_000
         actions = [
@@ -71,6 +72,8 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
         attempts = browser.text("table")
         assert "2 success Skipped, because version 0 is this run's" in attempts
         assert "1 failed Committed version 0, then failed" in attempts
+        phases = " ".join(browser.text("dl.phase-list").split())
+        assert phases.startswith("Start 1 min 2 s from the start") and " Plan 250 ms read logs" in phases
         browser.take_picture(tmp_path / "task.png")
 
         browser.click("tbody td a")

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_deltalite.page.database import Attempt, DagState, TaskResult
 from airflow_provider_deltalite.page.freshness import Schedule
+from deltalite.phases import Phase
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import Rights, task_metadata
 from tests.airflow.page.test_pages import write_commit
@@ -69,6 +70,7 @@ def lake(delta_page, tmp_path):
     attempts = [Attempt(try_number=n, state="success", start=start, end=start + timedelta(hours=1)) for n in (1, 2)]
     delta_page.database.attempts_of["sales", RUN, "load", -1] = attempts
     value = {"table": partitioned.root, "operation": "WRITE", "version": 61, "committed": True, "metrics": {"n": 1}}
+    value["phases"] = {str(phase): 2.5 for phase in Phase}
     delta_page.database.results_of["sales", RUN] = [TaskResult(task_id="load", map_index=-1, value=value)]
     assert orders.root.endswith("orders")
     return {

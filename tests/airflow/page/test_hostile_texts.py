@@ -147,6 +147,7 @@ def test_no_text_of_a_table_becomes_markup(delta_page, tmp_path, payload):
         "operation": payload,
         "version": 1,
         "metrics": {payload: payload},
+        "phases": {payload: 1, "write": payload, "plan": 1},
         "skip_reason": payload,
         "audits": [{"name": payload, "passed": False}],
     }

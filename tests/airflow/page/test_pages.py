@@ -357,6 +357,54 @@ def test_an_attempt_without_a_commit_in_the_log_shows_the_result(sales_page, run
     assert outcome in words(sales_page.get("/task/sales/load/-1/manual__2"))
 
 
+PHASES = {"start": 10, "plan": 2.5, "write": 87.496, "commit": 0.004}
+
+
+def task_page(page, table, state, **values) -> str:
+    """Return the page of a task whose second attempt has this state, with a result in Airflow."""
+    page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "failed"), attempt(2, state)]
+    page.database.results_of["sales", RUN] = [result(table, **values)]
+    return page.get(f"/task/sales/load/-1/{RUN}")
+
+
+@pytest.mark.parametrize("state", ["success", "failed", "up_for_retry"])
+def test_the_phases_of_a_job_are_a_bar_and_a_list(sales_page, run_table, state):
+    html = task_page(sales_page, run_table, state, phases=dict(reversed(PHASES.items())))
+    text = words(html)
+    assert "Phases of the job The job of try 2 took 1 min 40 s." in text
+    names_and_lengths = [("Start", "10 s"), ("Plan", "2 s"), ("Write", "1 min 27 s"), ("Commit", "4 ms")]
+    positions = [text.index(f" {name} {length} ") for name, length in names_and_lengths]
+    assert positions == sorted(positions), "the list has the order of the phases"
+    bar = html.partition('<svg class="phases"')[2].partition("</svg>")[0]
+    parts = re.findall(r'class="phase-(\w+)" x="([0-9.]+)" y="0" width="([0-9.]+)"', bar)
+    assert parts == [("start", "0.0", "100.0"), ("plan", "100.0", "25.0"), ("write", "125.0", "875.0")]
+    assert "viewBox" in bar and 'aria-hidden="true"' in bar
+
+
+@pytest.mark.parametrize("state", ["running", "queued", "deferred", None])
+def test_an_attempt_that_has_not_ended_shows_no_phases(sales_page, run_table, state):
+    assert "Phases of the job" not in task_page(sales_page, run_table, state, phases=PHASES)
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        None, [], "write", {}, {"other": 1}, {"write": 0}, {"write": "1"}, {"write": True}, {"write": None},
+        {"write": -1}, {"write": float("nan")}, {"write": float("inf")}, {"write": 10**400}, {"write": {"write": 1}},
+    ],
+)  # fmt: skip
+def test_phases_without_a_valid_number_of_seconds_are_not_shown(sales_page, run_table, phases):
+    assert "Phases of the job" not in task_page(sales_page, run_table, "success", phases=phases)
+
+
+def test_only_phases_with_a_known_name_and_valid_seconds_are_shown(sales_page, run_table):
+    phases = {"<b>": 5, **{f"p{number}": 1 for number in range(100_000)}, "plan": "1", "write": 3, "commit": 1}
+    html = task_page(sales_page, run_table, "success", phases=phases)
+    assert "The job of try 2 took 4 s." in words(html)
+    assert re.findall(r'"phase-(\w+)" x="([0-9.]+)"', html) == [("write", "0.0"), ("commit", "750.0")]
+    assert html.count("<dt><svg") == 2
+
+
 def test_a_task_whose_table_is_not_known_shows_its_result_only(sales_page, tmp_path):
     sales_page.database.attempts_of["sales", RUN, "other", -1] = [attempt(1, "success")]
     sales_page.database.results_of["sales", RUN] = [result(tmp_path / "unknown", task_id="other", version=3)]
