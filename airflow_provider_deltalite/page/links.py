@@ -55,9 +55,12 @@ class Links:
         """Return the address that leads to the version of a form."""
         return f"{self.table(key)}/versions"
 
-    def version(self, key: str, version: int, *, rows: bool = False, where: Iterable[str] = ()) -> str:
-        """Return the address of a version's page; with `rows`, of its rows for which the conditions are true."""
-        query = urlencode([("rows", "1"), *(("where", condition) for condition in where)]) if rows else ""
+    def version(self, key: str, version: int, *, rows: str = "", where: Iterable[str] = ()) -> str:
+        """Return the address of a version's page; with `rows`, of the rows for which the conditions are true.
+
+        `rows` is a `preview_view.RowChoice`.
+        """
+        query = urlencode([("rows", rows), *(("where", condition) for condition in where)]) if rows else ""
         return f"{self.table(key)}/versions/{version}" + (f"?{query}" if query else "")
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> str:

@@ -1,9 +1,10 @@
-"""The rows of a version as values for the template, or the sentence why there are none."""
+"""The rows or the changed rows of a version as values for the template, or the sentence why there are none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from airflow_provider_deltalite.page.reading import Result, State
 from deltalite.inspection.preview import (
@@ -23,24 +24,50 @@ NOT_ALLOWED = (
     "create events of assets."
 )
 
+# The errors for which a vacuum is not a possible cause.
+_OTHER_CAUSES = ("InvalidRequestError", "Overloaded", "ChangeFeedUnavailableError", "VersionNotFoundError")
+
+
+class RowChoice(StrEnum):
+    """The rows that a user asks for: the value of the parameter `rows` of the page."""
+
+    NONE = ""
+    ALL = "1"
+    CHANGED = "changed"
+
+    @classmethod
+    def of(cls, text: str) -> RowChoice:
+        """Return the choice of a parameter; any other text chooses the rows of the version."""
+        return cls(text) if text in (cls.NONE, cls.CHANGED) else cls.ALL
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewView:
-    """The rows of a version.
+    """The rows of a version, or its changed rows.
 
     - `refusal`: why the user sees no rows; empty if the user may see them.
-    - `is_shown`: whether the user asked for rows.
+    - `choice`: the rows that the user asked for.
     - `conditions`: the conditions on the rows.
     - `problem`: why the rows could not be read; empty without a problem.
     - `note`: the limit that ended the rows; empty if these are all rows.
     """
 
     refusal: str = ""
-    is_shown: bool = False
+    choice: RowChoice = RowChoice.NONE
     conditions: Sequence[str] = ()
     problem: str = ""
     note: str = ""
     rows: RowPreview | None = None
+
+    @property
+    def is_of_changes(self) -> bool:
+        """Whether the user asked for changed rows."""
+        return self.choice is RowChoice.CHANGED
+
+    @property
+    def noun(self) -> str:
+        """The name of the rows that the user asked for."""
+        return "changed rows" if self.is_of_changes else "rows"
 
     @property
     def inputs(self) -> list[str]:
@@ -57,36 +84,37 @@ def problem_of_conditions(conditions: Sequence[str]) -> str:
     return ""
 
 
-def preview_view(result: Result[RowPreview], conditions: Sequence[str], *, seconds: float) -> PreviewView:
+def preview_view(
+    result: Result[RowPreview], choice: RowChoice, conditions: Sequence[str], *, seconds: float
+) -> PreviewView:
     """Return the rows of a read, or the sentence about a read that failed or did not end in time."""
+    view = PreviewView(choice=choice, conditions=conditions)
     preview = result.value
     if result.error is not None:
         problem = f"{result.error.kind}: {result.error.message}"
-        if result.error.kind not in ("InvalidRequestError", "Overloaded"):
+        if result.error.kind not in _OTHER_CAUSES:
             problem += " If the version is old, a vacuum may have deleted its files."
-        return PreviewView(is_shown=True, conditions=conditions, problem=problem)
+        return replace(view, problem=problem)
     if preview is None:
         reason = (
             f"The rows were not read in {seconds:.3g} s."
             if result.state is State.SLOW
             else "Other reads of this storage come first."
         )
-        return PreviewView(
-            is_shown=True, conditions=conditions, problem=f"{reason} Reload the page, or add a condition."
-        )
-    return PreviewView(is_shown=True, conditions=conditions, note=_note(preview), rows=preview)
+        return replace(view, problem=f"{reason} Reload the page, or add a condition.")
+    return replace(view, note=_note(preview, view.noun), rows=preview)
 
 
-def _note(preview: RowPreview) -> str:
+def _note(preview: RowPreview, noun: str) -> str:
     match preview.limit:
         case Limit.ROWS:
-            return f"These are the first {MAX_ROWS} rows."
+            return f"These are the first {MAX_ROWS} {noun}."
         case Limit.BYTES:
             return (
-                f"The version may have more rows: a preview ends after {format_bytes(MAX_BYTES)} of text, or after "
+                f"The version may have more {noun}: a preview ends after {format_bytes(MAX_BYTES)} of text, or after "
                 f"{format_bytes(MAX_READ_BYTES)} of columns were read."
             )
         case Limit.SECONDS:
-            return "The version may have more rows: the time for the preview ended."
+            return f"The version may have more {noun}: the time for the preview ended."
         case Limit.NONE:
             return ""

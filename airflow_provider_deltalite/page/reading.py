@@ -18,6 +18,7 @@ from airflow_provider_deltalite.page.cache import BoundedCache, CachedValue
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool
 from deltalite.errors import TableNotFoundError
+from deltalite.inspection.changed_rows import read_changed_rows
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableMeasures, TableOverview, read_measures, read_overview
@@ -184,13 +185,24 @@ class TableReader:
         return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
 
     def rows(
-        self, table: KnownTable, table_id: str, version: int, conditions: tuple[str, ...], *, max_seconds: float
+        self,
+        table: KnownTable,
+        table_id: str,
+        version: int,
+        conditions: tuple[str, ...],
+        *,
+        is_of_changes: bool,
+        max_seconds: float,
     ) -> Lookup[RowPreview]:
-        """Look up some rows of a version for which all conditions are true. The read ends after `max_seconds`."""
-        key = ("rows", table.key, table.conn_id, table_id, version, conditions)
+        """Look up some rows or changed rows of a version for which all conditions are true.
+
+        The read ends after `max_seconds`.
+        """
+        key = ("rows", table.key, table.conn_id, table_id, version, conditions, is_of_changes)
 
         def run(store: LogStore) -> RowPreview:
-            return read_preview(store, version, conditions, max_seconds=max_seconds)
+            read = read_changed_rows if is_of_changes else read_preview
+            return read(store, version, conditions, max_seconds=max_seconds)
 
         return self._look_up(table, key, run, max_age_seconds=_MAX_ROWS_AGE_SECONDS)
 

@@ -19,6 +19,7 @@ from airflow_provider_deltalite.page.preview_view import (
     NOT_ALLOWED,
     SWITCHED_OFF,
     PreviewView,
+    RowChoice,
     preview_view,
     problem_of_conditions,
 )
@@ -123,7 +124,7 @@ class TableRoutes(Routes):
         """Lead from a form to the page of the version that the user entered; the parameters are those of that page."""
         table = await self.open_table(request, key)
         conditions = [condition for condition in where or () if condition.strip()]
-        address = self.links(request).version(table.key, version, rows=bool(rows), where=conditions)
+        address = self.links(request).version(table.key, version, rows=RowChoice.of(rows), where=conditions)
         return RedirectResponse(address + ("#rows" if rows else ""), status_code=303)
 
     async def version(
@@ -136,7 +137,7 @@ class TableRoutes(Routes):
     ) -> HTMLResponse:
         """Show a version: its commit, what changed, texts to copy, and rows if the user asks for them and may see them.
 
-        `where` are conditions on the rows.
+        `rows` is a `RowChoice`, and `where` are conditions on the rows.
         """
         table = await self.open_table(request, key)
         overview_lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
@@ -147,7 +148,7 @@ class TableRoutes(Routes):
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         if not 0 <= version <= result.value.version:
             raise HTTPException(404)
-        preview = await self._preview(request, table, result.value.table_id, version, where or (), is_wanted=bool(rows))
+        preview = await self._preview(request, table, result.value.table_id, version, where or (), RowChoice.of(rows))
         lookup = self.services.tables.changes(table, result.value.table_id, version)
         await wait(request, lookup.reads)
         changes = lookup.result()
@@ -164,22 +165,31 @@ class TableRoutes(Routes):
         )
 
     async def _preview(
-        self, request: Request, table: KnownTable, table_id: str, version: int, where: Sequence[str], *, is_wanted: bool
+        self,
+        request: Request,
+        table: KnownTable,
+        table_id: str,
+        version: int,
+        where: Sequence[str],
+        choice: RowChoice,
     ) -> PreviewView:
         """Return the rows of a version if the user asks for them, or the sentence why there are none."""
         if not self.services.settings.shows_rows:
             return PreviewView(refusal=SWITCHED_OFF)
         if not await run_in_threadpool(reader_of(request).may_read_rows):
             return PreviewView(refusal=NOT_ALLOWED)
-        if not is_wanted:
+        if choice is RowChoice.NONE:
             return PreviewView()
         conditions = tuple(condition.strip() for condition in where if condition.strip())
         if problem := problem_of_conditions(conditions):
-            return PreviewView(is_shown=True, problem=problem)
+            return PreviewView(choice=choice, problem=problem)
         seconds = seconds_left(request)
-        lookup = self.services.tables.rows(table, table_id, version, conditions, max_seconds=seconds)
+        is_of_changes = choice is RowChoice.CHANGED
+        lookup = self.services.tables.rows(
+            table, table_id, version, conditions, is_of_changes=is_of_changes, max_seconds=seconds
+        )
         await wait(request, lookup.reads)
-        return preview_view(lookup.result(), conditions, seconds=seconds)
+        return preview_view(lookup.result(), choice, conditions, seconds=seconds)
 
     async def _commits(
         self, request: Request, table: KnownTable, table_id: str, newest: int

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import (
     Action,
+    AddCDCFile,
     AddFile,
     CommitInfo,
     Metadata,
@@ -105,6 +106,7 @@ def proposal(
         operation=Operation(**{"name": "WRITE", "parameters": {"mode": "Append"}, **operation}),
         adds=all_of(AddFile),
         removes=all_of(RemoveFile),
+        changes=all_of(AddCDCFile),
         protocol=first_of(Protocol),
         metadata=first_of(Metadata),
         txn=first_of(SetTransaction),

@@ -13,16 +13,19 @@ Files; delta-spark's `CDCReader`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.change_feed.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, change_file_schema
+from deltalite.change_feed.columns import CHANGE_COLUMNS, CHANGE_TYPE, change_file_schema
 from deltalite.change_feed.history import VersionHistory
+from deltalite.columnar.predicates.predicate import Predicate
 from deltalite.columnar.reader.data_file import DataFile
+from deltalite.columnar.reader.plan import DEFAULT_BATCH_SIZE
+from deltalite.columnar.reader.projection import project
 from deltalite.columnar.reader.stream import read_files
 from deltalite.errors import (
     ChangeFeedUnavailableError,
@@ -134,33 +137,60 @@ def plan_changes(
     )
 
 
-def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a plan in version order, as non-empty batches of `plan.arrow_schema`.
+def read_changes(
+    plan: ChangePlan,
+    *,
+    files: Iterable[ChangedFile] | None = None,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    use_threads: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a plan in version order, as non-empty batches.
+
+    Args:
+        plan: the plan.
+        files: files of the plan, in its order; None means all.
+        columns: names of the table's columns. The batches have these columns, and then `CHANGE_COLUMNS`. None means all
+            columns, so that the batches have `plan.arrow_schema`.
+        predicate: selects rows, by logical column names; None selects all. It tests the rows before and after an update
+            separately.
+        batch_size: the maximum number of rows of a batch.
+        use_threads: decode columns in parallel, in Arrow's thread pool.
 
     Raises:
         CorruptDataFileError: a file is malformed, or missing because a vacuum deleted it.
-        CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
+        InvalidRequestError, CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
     """
-    store, data_file_schema = plan.snapshot.store, plan.snapshot.table_schema
-    change_data_schema, rows_schema = change_file_schema(data_file_schema), plan.arrow_schema
+    store, table = plan.snapshot.store, plan.snapshot.table_schema
+    fields = project(columns, table.logical).fields
+    # The rows of a plan of appends may have a column with a reserved name.
+    rows_schema = pa.schema([*schema_to_arrow(fields), *schema_to_arrow(StructType(CHANGE_COLUMNS))])
     for (version, timestamp_ms, change_type), group in groupby(
-        plan.files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
+        plan.files if files is None else files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
     ):
-        schema = change_data_schema if change_type is None else data_file_schema
-        for batch in read_files(store, (_data_file(file) for file in group), schema):
-            change_types = (
-                batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
-            )
+        batches = read_files(
+            store,
+            (_data_file(file) for file in group),
+            change_file_schema(table) if change_type is None else table,
+            columns=[*fields.names, CHANGE_TYPE] if change_type is None else fields.names,
+            predicate=predicate,
+            batch_size=batch_size,
+            use_threads=use_threads,
+        )
+        for batch in batches:
+            change_types = batch.columns[-1] if change_type is None else pa.repeat(change_type.value, len(batch))
             if change_types.null_count:
                 raise CorruptDataFileError(
                     f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
                     remedy="Restore the file from a backup, or request changes from a later version.",
                 )
-            commit_time = pa.scalar(timestamp_ms * 1000, rows_schema.field(COMMIT_TIMESTAMP).type)
-            columns = batch.columns[: len(data_file_schema.logical.fields)]
+            commit_time = pa.scalar(timestamp_ms * 1000, rows_schema.types[-1])
             versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
             change_columns = [change_types, versions, pa.repeat(commit_time, len(batch))]
-            yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=rows_schema)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns[: len(fields.fields)], *change_columns], schema=rows_schema
+            )
 
 
 def _check_range(from_version: int, to_version: int | None) -> None:

@@ -2,26 +2,27 @@
 
 The reader respects deletion vectors, partitions and column mapping. It reads one file after the other, and stops at the
 first limit. Python cannot interrupt a read of storage, so a read that hangs ends later than its limit.
+`changed_rows.py` reads the changed rows of a version within the same limits.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
-from pyarrow import types
 
 from deltalite.columnar.predicates.filters import from_filters
 from deltalite.columnar.predicates.where import parse_where
 from deltalite.columnar.reader.data_file import data_files
 from deltalite.columnar.reader.stream import read_files
 from deltalite.columnar.skipping.files import prune
-from deltalite.inspection.shown_texts import MAX_LENGTH, shown_text
+from deltalite.inspection.cells import cell_text
+from deltalite.inspection.shown_texts import shown_text
+from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
@@ -32,9 +33,10 @@ MAX_BYTES = 256 * 1024
 MAX_READ_BYTES = 256 * 1024 * 1024
 """The limit on the bytes of decoded columns, for a filter that few rows match."""
 MAX_CONDITIONS, MAX_CONDITION_LENGTH = 5, 200
-_BATCH_ROWS = 1_024
-# A nested value may have millions of items, and a cell shows few.
-_MAX_ITEMS, _MAX_DEPTH = 50, 10
+BATCH_ROWS = 1_024
+
+File = TypeVar("File")
+Row = tuple[str | None, ...]
 
 
 class Limit(StrEnum):
@@ -52,12 +54,34 @@ class RowPreview:
 
     - `columns`: the names of at most `MAX_COLUMNS` columns; `column_count` counts all.
     - `limit`: the limit after which the version may have more rows that match.
+    - `kinds`: for changed rows, the kind of change of each row in words; otherwise empty.
     """
 
     columns: tuple[str, ...]
     column_count: int
-    rows: tuple[tuple[str | None, ...], ...]
+    rows: tuple[Row, ...]
     limit: Limit
+    kinds: tuple[str, ...] = ()
+
+
+class Deadline:
+    """The time at which a preview ends. `clock` returns seconds."""
+
+    def __init__(self, max_seconds: float, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ends_at = clock() + max_seconds
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the preview must end."""
+        return self._clock() > self._ends_at
+
+    def files_in_time(self, files: Iterable[File]) -> Iterator[File]:
+        """Yield files until the deadline. A reader yields no batch for a file without a row that matches."""
+        for file in files:
+            if self.has_passed:
+                return
+            yield file
 
 
 def read_preview(
@@ -74,88 +98,53 @@ def read_preview(
         store: the store of the table.
         version: the version.
         conditions: comparisons, as `parse_where` reads them.
-        max_seconds: the preview ends after the batch in which this time has passed.
+        max_seconds: the preview ends after the file or the batch in which this time has passed.
         clock: returns seconds.
 
     Raises:
         DeltaLiteError: a condition is invalid, or the version or its rows cannot be read.
     """
-    ends_at = clock() + max_seconds
+    deadline = Deadline(max_seconds, clock)
     snapshot = Snapshot.load(store, version)
     predicate = from_filters(parse_where(conditions, snapshot.schema), snapshot.schema)
-    names = [field.name for field in snapshot.schema.fields][:MAX_COLUMNS]
+    names = shown_columns(snapshot.schema)
     files = prune(snapshot.files, predicate, snapshot.table_schema)
-    rows: list[tuple[str | None, ...]] = []
-    shown_bytes = read_bytes = 0
-    limit = Limit.NONE
     batches = read_files(
         store,
-        data_files(files),
+        deadline.files_in_time(data_files(files)),
         snapshot.table_schema,
         columns=names,
         predicate=predicate,
-        batch_size=_BATCH_ROWS,
+        batch_size=BATCH_ROWS,
         use_threads=False,
     )
-    for batch in batches:
-        read_bytes += batch.nbytes
-        for number in range(min(batch.num_rows, MAX_ROWS + 1 - len(rows))):
-            if len(rows) == MAX_ROWS:
-                limit = Limit.ROWS
-                break
-            row = tuple(_cell(column[number]) for column in batch.columns)
-            shown_bytes += sum(len(text) for text in row if text is not None)
-            if shown_bytes > MAX_BYTES:
-                limit = Limit.BYTES
-                break
-            rows.append(row)
-        if limit is Limit.NONE and read_bytes > MAX_READ_BYTES:
-            limit = Limit.BYTES
-        if limit is Limit.NONE and clock() > ends_at:
-            limit = Limit.SECONDS
-        if limit is not Limit.NONE:
-            break
+    rows, limit = collect_rows(batches, deadline)
     return RowPreview(
-        columns=tuple(map(shown_text, names)),
-        column_count=len(snapshot.schema.fields),
-        rows=tuple(rows),
-        limit=limit,
+        columns=tuple(map(shown_text, names)), column_count=len(snapshot.schema.fields), rows=rows, limit=limit
     )
 
 
-def _cell(scalar: pa.Scalar) -> str | None:
-    value = _plain(scalar, 0)
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return shown_text(value)
-    return shown_text(json.dumps(value, ensure_ascii=False, default=str))
+def shown_columns(schema: StructType) -> list[str]:
+    """Return the names of the columns that a preview shows."""
+    return [field.name for field in schema.fields][:MAX_COLUMNS]
 
 
-def _plain(scalar: pa.Scalar, depth: int) -> Any:
-    """Return a value of JSON with a bounded number of items. A binary is its hexadecimal digits."""
-    if not scalar.is_valid:
-        return None
-    data_type = scalar.type
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _plain(scalar.value, depth)
-    if types.is_nested(data_type):
-        if depth == _MAX_DEPTH:
-            return "…"
-        return _plain_nested(scalar, depth + 1)
-    if types.is_temporal(data_type):  # Python's calendar ends at the year 9999
-        return scalar.cast(pa.string()).as_py()
-    value = scalar.as_py()
-    if isinstance(value, bytes):
-        return value[: MAX_LENGTH // 2 + 1].hex()
-    return value if isinstance(value, bool | int | float | str) else str(value)
-
-
-def _plain_nested(scalar: pa.Scalar, depth: int) -> Any:
-    data_type = scalar.type
-    if types.is_struct(data_type):
-        return {field.name: _plain(scalar[number], depth) for number, field in enumerate(data_type)}
-    items = scalar.values[:_MAX_ITEMS]
-    if types.is_map(data_type):
-        return {str(_plain(entry[0], depth)): _plain(entry[1], depth) for entry in items}
-    return [_plain(item, depth) for item in items]
+def collect_rows(batches: Iterable[pa.RecordBatch], deadline: Deadline) -> tuple[tuple[Row, ...], Limit]:
+    """Return the first rows as texts, and the limit that ended them."""
+    rows: list[Row] = []
+    shown_bytes = read_bytes = 0
+    for batch in batches:
+        read_bytes += batch.nbytes
+        for number in range(batch.num_rows):
+            if len(rows) == MAX_ROWS:
+                return tuple(rows), Limit.ROWS
+            row = tuple(cell_text(column[number]) for column in batch.columns)
+            shown_bytes += sum(len(text) for text in row if text is not None)
+            if shown_bytes > MAX_BYTES:
+                return tuple(rows), Limit.BYTES
+            rows.append(row)
+        if read_bytes > MAX_READ_BYTES:
+            return tuple(rows), Limit.BYTES
+        if deadline.has_passed:
+            return tuple(rows), Limit.SECONDS
+    return tuple(rows), Limit.SECONDS if deadline.has_passed else Limit.NONE

@@ -14,6 +14,7 @@ from tests.airflow.page.conftest import Rights, task_metadata
 from tests.airflow.page.test_pages import write_commit
 from tests.support.axe import is_npm_installed, violations
 from tests.support.browser import is_browser_installed, open_browser
+from tests.support.feed_table import create_feed_table
 from tests.support.valid_table import create_valid_table
 from tests.unit.builders import add, append_files, create, struct
 
@@ -31,6 +32,7 @@ def lake(delta_page, tmp_path):
     """The addresses of one page of each kind, with every part that a page can have."""
     lake = tmp_path / "lake"
     orders = create_valid_table(lake / "orders")
+    create_feed_table(lake / "changes")
     partitioned = create(
         LocalLogStore(str(lake / "sales")),
         *(
@@ -65,7 +67,7 @@ def lake(delta_page, tmp_path):
     )
     keys = {
         name: delta_page.add_asset(lake / name, asset_id=number, writer=("sales", "load"), consumers=("sales",))
-        for number, name in enumerate(("orders", "sales", "broken", "missing"))
+        for number, name in enumerate(("orders", "sales", "broken", "missing", "changes"))
     }
     attempts = [Attempt(try_number=n, state="success", start=start, end=start + timedelta(hours=1)) for n in (1, 2)]
     delta_page.database.attempts_of["sales", RUN, "load", -1] = attempts
@@ -79,6 +81,8 @@ def lake(delta_page, tmp_path):
         "table": f"/tables/{keys['sales']}?started=r",
         "older versions": f"/tables/{keys['sales']}?before=10",
         "version": f"/tables/{keys['orders']}/versions/4?rows=1&where=",
+        "changed rows": f"/tables/{keys['changes']}/versions/2?rows=changed",
+        "no changed rows": f"/tables/{keys['orders']}/versions/3?rows=changed&where=id+%3D+1",
         "commit of a task": f"/tables/{keys['sales']}/versions/61?rows=1&where=id+%3D+1",
         "broken table": f"/tables/{keys['broken']}",
         "missing table": f"/tables/{keys['missing']}",

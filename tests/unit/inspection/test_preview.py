@@ -99,8 +99,10 @@ def test_a_preview_ends_at_each_limit(tmp_path, monkeypatch):
     commit_actions(store, write_data_file(store, "b.parquet", list(range(150)), ["n" * 100] * 150))
     shown = rows_of(store, 2)
     assert (len(shown.rows), shown.limit) == (100, Limit.ROWS)
-    times = iter([0.0, 100.0])
-    assert rows_of(store, 2, "id = 149", clock=lambda: next(times)).limit is Limit.SECONDS
+    for where, times in (("id = 149", [0.0, 0.0, 100.0]), ("id = 999", [0.0, 100.0, 100.0])):
+        clock = iter(times)
+        shown = rows_of(store, 2, where, clock=lambda clock=clock: next(clock))
+        assert (len(shown.rows), shown.limit) == (1 if where == "id = 149" else 0, Limit.SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(preview, "MAX_READ_BYTES", 1)
         assert rows_of(store, 2, "id = 149").limit is Limit.BYTES
