@@ -165,6 +165,7 @@ def main() -> None:
     name = f"table of {FILES:,} files"
     print_time(f"{name}, first", lambda: answer(client, path, "data-measures="), limit_s=FIRST_LIMIT_S)
     print_time(f"{name}, its measures", lambda: answer(client, f"{path}/measures", "Size of a file"))
+    print_time(f"{name}, its columns", lambda: answer(client, f"{path}/columns", "come from the statistics"))
     print_time(f"{name}, again", lambda: answer(client, path, "Size of a file"), limit_s=AGAIN_LIMIT_S, rounds=ROUNDS)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak_mib:.0f} MiB (limit {MAX_MIB} MiB){'  OVER' if peak_mib > MAX_MIB else ''}")

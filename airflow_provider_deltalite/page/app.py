@@ -64,6 +64,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_api_route("/lake", lists.lake, **options)
     app.add_api_route("/tables/{key}", tables.table, **options)
     app.add_api_route("/tables/{key}/measures", tables.measures, **options)
+    app.add_api_route("/tables/{key}/columns", tables.columns, **options)
     app.add_api_route("/tables/{key}/maintenance", maintenance.start, **{**options, "methods": ["POST"]})
     app.add_api_route("/tables/{key}/versions", tables.choose_version, **options)
     app.add_api_route("/tables/{key}/versions/{version}", tables.version, **options)

@@ -51,6 +51,10 @@ class Links:
         """Return the address of the parts of a table's page that need its measures."""
         return f"{self.table(key)}/measures"
 
+    def columns(self, key: str) -> str:
+        """Return the address of the schema of a table's page, with the statistics of the columns."""
+        return f"{self.table(key)}/columns"
+
     def versions(self, key: str) -> str:
         """Return the address that leads to the version of a form."""
         return f"{self.table(key)}/versions"

@@ -19,6 +19,7 @@ from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.changed_rows import read_changed_rows
+from deltalite.inspection.column_statistics import ColumnStatistics, read_column_statistics
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableMeasures, TableOverview, read_measures, read_overview
@@ -146,6 +147,18 @@ class TableReader:
         key = ("measures", table.key, table.conn_id, overview.table_id, overview.version)
         return self._look_up(
             table, key, run, max_age_seconds=_MAX_HEALTH_AGE_SECONDS, is_urgent=is_urgent, pool=self._measuring_pool
+        )
+
+    def columns(self, table: KnownTable, overview: TableOverview) -> Lookup[tuple[ColumnStatistics | None, ...]]:
+        """Look up the statistics of the columns at the version of an overview."""
+        key = ("columns", table.key, table.conn_id, overview.table_id, overview.version)
+        is_large = overview.measures is None
+        return self._look_up(
+            table,
+            key,
+            lambda store: read_column_statistics(store, overview.version),
+            max_age_seconds=_NEVER,
+            pool=self._measuring_pool if is_large else None,
         )
 
     def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:

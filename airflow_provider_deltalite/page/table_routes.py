@@ -1,4 +1,4 @@
-"""The routes of one table: its overview, its measures and its versions."""
+"""The routes of one table: its overview, its measures, its columns and its versions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fastapi import HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
+from airflow_provider_deltalite.page.column_view import columns_view
 from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.lake_view import freshness_of_overview, health_of
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _TABLE_AGE_SECONDS = 2.0
 # The rest of a page belongs to the version of the page, unless it was open for long.
 _MEASURED_AGE_SECONDS = 60.0
+# The page of a table waits for the statistics of its columns for this time, and then shows them later.
+_COLUMNS_SECONDS = 1.0
 _COMMITS_PER_PAGE = 50
 _LARGEST_VERSION = 2**63 - 1
 
@@ -66,14 +69,24 @@ class TableRoutes(Routes):
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         newest = overview.version if before is None else min(before - 1, overview.version)
         growth = self.services.tables.growth(table, overview)
+        measured = self._measured(table, result)
+        # A table with very many files gets its measures and then the statistics of its columns after its page.
+        columns = None if measured.is_pending else self.services.tables.columns(table, overview)
         entries, note = await self._commits(request, table, overview.table_id, newest)
         await wait(request, growth.reads)
+        if columns is not None and overview.measures is not None:
+            await wait(request, columns.reads, at_most=_COLUMNS_SECONDS)
         return page(
             "table.html",
             await self.links_to_runs(request, [*entries, overview.last_commit]),
             table=table,
             overview=overview,
-            measured=self._measured(table, result),
+            measured=measured,
+            columns=columns_view(
+                overview,
+                None if columns is None else columns.result(),
+                shows_values=await self._may_see_rows(request),
+            ),
             freshness=freshness_of_overview(table, overview, await self.known.schedules(), datetime.now(UTC)),
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
@@ -104,6 +117,30 @@ class TableRoutes(Routes):
             table=table,
             measured=measured,
         )
+
+    async def columns(self, request: Request, key: str) -> HTMLResponse:
+        """Show the schema of a table with the statistics of the columns, when they are there; 202 otherwise."""
+        table = await self.open_table(request, key)
+        lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
+        await wait(request, lookup.reads)
+        overview = lookup.result().value
+        if overview is None:
+            raise HTTPException(404)
+        statistics = self.services.tables.columns(table, overview)
+        await wait(request, statistics.reads)
+        columns = columns_view(overview, statistics.result(), shows_values=await self._may_see_rows(request))
+        return page(
+            "columns.html",
+            self.links(request),
+            status=202 if columns.is_pending else 200,
+            table=table,
+            overview=overview,
+            columns=columns,
+        )
+
+    async def _may_see_rows(self, request: Request) -> bool:
+        """Whether the deployment shows rows, and the user has the right to see them."""
+        return self.services.settings.shows_rows and await run_in_threadpool(reader_of(request).may_read_rows)
 
     def _measured(self, table: KnownTable, result: Result[TableOverview]) -> MeasuredView:
         """Return the parts of a page that need measures by now. Starts the read of measures that are not there."""

@@ -114,7 +114,7 @@ PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"maintenance_routes"}),
     frozenset({"route_base"}),
     frozenset({"table_list"}),
-    frozenset({"services", "measured_view", "preview_view"}),
+    frozenset({"services", "measured_view", "preview_view", "column_view"}),
     frozenset({"maintenance_view", "run_start"}),
     frozenset({"lake_view", "rendering", "access", "database"}),
     frozenset({"freshness", "table_view", "layout_view", "growth_view", "run_view", "links", "reading", "roots"}),

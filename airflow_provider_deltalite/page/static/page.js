@@ -66,12 +66,11 @@
   });
 
   // The measures of a table with very many files come after the page. Their places keep their height.
-  const pending = document.querySelector("[data-measures]");
-  const showMeasures = async (tries) => {
-    const answer = await fetch(pending.dataset.measures, { credentials: "same-origin" });
+  const showMeasures = async (address, tries) => {
+    const answer = await fetch(address, { credentials: "same-origin" });
     if (answer.status === 202 && tries > 0) {
       await new Promise((resolve) => setTimeout(resolve, 1000));
-      return showMeasures(tries - 1);
+      return showMeasures(address, tries - 1);
     }
     if (answer.status !== 200) throw new Error(answer.statusText);
     const parts = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -83,8 +82,8 @@
     }
     status.textContent = "The measures of the table are there.";
   };
-  if (pending) {
-    showMeasures(30).catch(() => {
+  for (const pending of document.querySelectorAll("[data-measures]")) {
+    showMeasures(pending.dataset.measures, 30).catch(() => {
       for (const target of document.querySelectorAll("[data-measured][aria-busy]")) {
         target.removeAttribute("aria-busy");
       }

@@ -14,14 +14,13 @@ from deltalite.inspection.shown_texts import MAX_LENGTH, shown_text
 _MAX_ITEMS, _MAX_DEPTH = 50, 10
 
 
-def cell_text(scalar: pa.Scalar) -> str | None:
+def cell_text(scalar: pa.Scalar, *, max_length: int = MAX_LENGTH) -> str | None:
     """Return a value as a text; None for NULL. A binary is its hexadecimal digits, and a nested value is JSON."""
     value = _plain(scalar, 0)
     if value is None:
         return None
-    if isinstance(value, str):
-        return shown_text(value)
-    return shown_text(json.dumps(value, ensure_ascii=False, default=str))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shown_text(text, max_length=max_length)
 
 
 def _plain(scalar: pa.Scalar, depth: int) -> Any:

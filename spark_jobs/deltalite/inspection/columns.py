@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from deltalite.columnar.predicates.predicate import Path
 from deltalite.protocol.schema import StructField, StructType
 
 _RULE_NAMES = {
@@ -34,24 +35,26 @@ class ColumnRow:
     rules: tuple[str, ...]
 
 
+def column_fields(schema: StructType, prefix: Path = ()) -> Iterator[tuple[Path, StructField]]:
+    """Yield the path and the field of each row of `column_rows`, in the same order."""
+    for field in schema:
+        path = (*prefix, field.name)
+        yield path, field
+        if isinstance(field.type, StructType):
+            yield from column_fields(field.type, path)
+
+
 def column_rows(schema: StructType, partition_columns: Sequence[str]) -> Iterator[ColumnRow]:
     """Yield the rows of a schema, in the order of the table."""
     partition_indexes = {name.lower(): index for index, name in enumerate(partition_columns, 1)}
-    for field in schema:
-        yield from _rows(field, 0, partition_indexes.get(field.name.lower()))
-
-
-def _rows(field: StructField, depth: int, partition_index: int | None) -> Iterator[ColumnRow]:
-    is_struct = isinstance(field.type, StructType)
-    yield ColumnRow(
-        name=field.name,
-        depth=depth,
-        type_text="struct" if is_struct else str(field.type),
-        nullable=field.nullable,
-        partition_index=partition_index,
-        comment=str(field.metadata.get("comment") or ""),
-        rules=tuple(f"{name}: {field.metadata[key]}" for key, name in _RULE_NAMES.items() if key in field.metadata),
-    )
-    if isinstance(field.type, StructType):
-        for member in field.type:
-            yield from _rows(member, depth + 1, None)
+    for path, field in column_fields(schema):
+        depth = len(path) - 1
+        yield ColumnRow(
+            name=field.name,
+            depth=depth,
+            type_text="struct" if isinstance(field.type, StructType) else str(field.type),
+            nullable=field.nullable,
+            partition_index=None if depth else partition_indexes.get(field.name.lower()),
+            comment=str(field.metadata.get("comment") or ""),
+            rules=tuple(f"{name}: {field.metadata[key]}" for key, name in _RULE_NAMES.items() if key in field.metadata),
+        )

@@ -28,7 +28,7 @@ def two_tables(delta_page, tmp_path):
 def test_every_route_needs_a_login(delta_page):
     assert delta_page.client
     routes = [route for route in delta_page.app.routes if isinstance(route, APIRoute)]
-    assert len(routes) == 10
+    assert len(routes) == 11
     for route in routes:
         path = re.sub(r"\{[^}]+\}", "0", route.path)
         is_change = route.path == "/tables/{key}/maintenance"

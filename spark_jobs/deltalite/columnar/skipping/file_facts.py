@@ -48,7 +48,7 @@ _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # removed character. Older Delta appended U+FFFD, which is below all characters of two units.
 _TRUNCATED_END = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
 # A double holds any decimal of this many digits; the log may have longer decimals in rounded form.
-_DIGITS_OF_DOUBLE = 15
+DIGITS_OF_DOUBLE = 15
 ROUNDING_OF_DOUBLE = Decimal("1E-15")
 # delta-rs writes a decimal without fraction as a 64-bit integer. A value out of range becomes one of these values.
 SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
@@ -203,7 +203,7 @@ def _round_up(high: Any, data_type: DataType) -> Any:
 
 def may_be_rounded(data_type: DataType) -> bool:
     """Whether a column's decimals have more digits than a double; some writers store bounds as doubles."""
-    return isinstance(data_type, DecimalType) and data_type.precision > _DIGITS_OF_DOUBLE
+    return isinstance(data_type, DecimalType) and data_type.precision > DIGITS_OF_DOUBLE
 
 
 def _floating(raw: Any) -> float | None:
