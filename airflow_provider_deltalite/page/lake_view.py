@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_deltalite.page.freshness import Freshness, Schedule, freshness_of
+from airflow_provider_deltalite.page.freshness import Freshness, Schedule, Word, freshness_of
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.reading import Result, State
 from deltalite.inspection.commit_entries import CommitEntry
@@ -32,6 +32,7 @@ class Health(StrEnum):
 
 
 _RANKS = {health: rank for rank, health in enumerate(Health)}
+_FRESHNESS_RANKS = {word: rank for rank, word in enumerate((Word.LATE, Word.UNKNOWN, Word.FRESH))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,7 @@ _SORT_KEYS: dict[str, Callable[[LakeRow], Any]] = {
     "rows": lambda row: row.rows,
     "files": lambda row: row.files,
     "commit": lambda row: None if row.commit is None else row.commit.timestamp_ms,
+    "freshness": lambda row: None if row.freshness is None else -_FRESHNESS_RANKS[row.freshness.word],
     "health": lambda row: -_RANKS[row.health],
 }
 SORTS = tuple(_SORT_KEYS)

@@ -101,3 +101,28 @@ def test_the_list_and_the_page_of_a_table_show_the_freshness(delta_page, tmp_pat
         assert "sales" not in html  # the user may not read the DAG
     delta_page.users["ann"] = Rights(dag_ids={"sales"})
     assert "between loads. Paused: sales." in delta_page.get("/lake")
+
+
+def test_the_list_sorts_late_tables_first_then_unknown_then_fresh_ones_by_name(delta_page, tmp_path):
+    hours_by_name = {"d_late": 10, "c_late": 10, "b_unknown": None, "a_fresh": 1, "e_fresh": 1}
+    for number, (name, hours) in enumerate(hours_by_name.items()):
+        commits = 0 if hours is None else 4
+        store = append_files(create(LocalLogStore(str(tmp_path / "lake" / name))), commits)
+        for version in range(commits + 1):  # one commit each hour
+            then = time.time() - 3600 * ((hours or 0) + commits - version)
+            os.utime(Path(store.root) / commit_name(version), (then, then))
+        delta_page.add_asset(store.root, asset_id=number)
+    (tmp_path / "lake" / "broken" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "lake" / "broken" / commit_name(0)).write_text("{")
+    delta_page.add_asset(tmp_path / "lake" / "broken", asset_id=9)
+
+    def names(order: str) -> list[str]:
+        html = delta_page.get(f"/lake?sort=freshness{order}")
+        heading = re.search(r'aria-sort="\w+">(.*?)</th>', html, re.DOTALL)[1]
+        assert "sort=commit" in heading and re.search(
+            r'>Freshness<span class="arrow" aria-hidden="true">[↓↑]<', heading
+        )
+        return re.findall(r">lake/(\w+)</a>", html)
+
+    assert names("") == ["c_late", "d_late", "b_unknown", "a_fresh", "e_fresh", "broken"]
+    assert names("&order=asc") == ["a_fresh", "e_fresh", "b_unknown", "c_late", "d_late", "broken"]
