@@ -202,14 +202,14 @@ def sources_in_zip(library: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in names}
 
 
-def library_zip(files: dict[str, bytes]) -> bytes:
+def library_zip(files: dict[str, bytes], *, is_compressed: bool = True) -> bytes:
     """Return the files as a zip file. Equal files give equal bytes with the same zlib."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():
             zip_info = zipfile.ZipInfo(name, date_time=_ZIP_EPOCH)
             zip_info.external_attr, zip_info.create_system = _REGULAR_FILE, _CREATED_ON_UNIX
-            zip_info.compress_type = zipfile.ZIP_DEFLATED
+            zip_info.compress_type = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
             archive.writestr(zip_info, content)
     return buffer.getvalue()
 

@@ -13,6 +13,7 @@ A killed worker may leave the Secret of a job without an owner. `unowned_secrets
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,10 +108,14 @@ class PodSecrets:
         return f"deltalite-job-{self.job.public_id}"
 
     def _library_files(self) -> dict[str, bytes]:
-        """Return the files of the library. A Secret takes 1 MiB, which is too little for the compiled modules."""
+        """Return the files of the library. A Secret takes 1 MiB, which is too little for the compiled modules.
+
+        One compression of all modules is a third smaller than a compression of each module.
+        """
         library = Path(self.job.library)
         script = Path(self.job.script).with_name(_SCRIPT)
-        return {library.name: library_zip(sources_in_zip(library)), _SCRIPT: script.read_bytes()}
+        packed = gzip.compress(library_zip(sources_in_zip(library), is_compressed=False), mtime=0)
+        return {f"{library.name}.gz": packed, _SCRIPT: script.read_bytes()}
 
     def _create_library(self, files: Mapping[str, bytes]) -> None:
         """Create the Secret of the library. If it exists, check its content, because the driver will run it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -19,6 +21,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import POD_ANNOTATION, 
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ship_job
+from deltalite.errors import InvalidRequestError
 from deltalite.markers import error_marker
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
@@ -85,7 +88,7 @@ def test_the_pod_gets_its_job_from_secrets_and_owns_the_secret_of_the_request(ta
     assert json.loads(job_files["request.json"])["table"] == str(table)
     assert job_files["java.args"] == b'"-Dspark.hadoop.fs.s3a.secret.key=planted \\"value\\""\n'
     assert job_files["driver.DB_PASSWORD"] == b"planted-variable"
-    assert len([name for name in library_files if name.endswith(".zip")]) == 1 and "zipped_job.py" in library_files
+    assert len([name for name in library_files if name.endswith(".zip.gz")]) == 1 and "zipped_job.py" in library_files
     settings, argv = settings_of(spark_submit.argv), spark_submit.argv
     assert argv[-3:] == ["local:///etc/deltalite/library/zipped_job.py", "write", "/etc/deltalite/job/request.json"]
     assert settings["spark.driver.defaultJavaOptions"] == "-Dmine=1 @/etc/deltalite/job/java.args"
@@ -375,3 +378,22 @@ def test_the_library_fits_into_a_secret(kubernetes):
         PodSecrets(pod=pod, job=job).create({}, {})
     size = sum(len(content) for content in kubernetes.files_of("deltalite-library-").values())
     assert size < 0.9 * 1024 * 1024, "Kubernetes limits a Secret to 1 MiB. Split the library into two Secrets."
+
+
+def test_a_driver_imports_the_modules_of_the_secret_and_leaves_no_file_behind(kubernetes, tmp_path):
+    with ship_job("write", lambda nonce: nonce) as job:
+        PodSecrets(pod=DriverPod(api=kubernetes, namespace=NAMESPACE, name=POD), job=job).create({}, {})
+    for name, content in kubernetes.files_of("deltalite-library-").items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "tmp").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-S", tmp_path / "zipped_job.py", "write", "request.json"],
+        env={"TMPDIR": str(tmp_path / "tmp")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Without the packages of this environment, the job reports that its Python lacks pyarrow.
+    assert ended.returncode == InvalidRequestError.exit_code
+    assert "lacks the package pyarrow" in ended.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
