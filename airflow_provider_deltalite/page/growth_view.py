@@ -63,6 +63,11 @@ def growth_plots(growth: Growth | None) -> GrowthPlots | None:
     )
 
 
+def version_times(growth: Growth | None) -> dict[int, int]:
+    """Return the commit times of versions, in milliseconds UTC."""
+    return {} if growth is None else {point.version: point.timestamp_ms for point in growth.points}
+
+
 def readable_versions(growth: Growth | None) -> str:
     """Return the sentence about the versions that the log can rebuild; an empty text without any."""
     if growth is None or not growth.readable:

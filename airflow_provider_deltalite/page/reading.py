@@ -171,7 +171,7 @@ class TableReader:
         key = ("commits", table.key, table.conn_id, table_id, up_to, limit)
         return self._look_up(table, key, run, max_age_seconds=_NEVER)
 
-    def growth(self, table: KnownTable, overview: TableOverview) -> Lookup[Growth]:
+    def growth(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[Growth]:
         """Look up the totals of the newest versions up to the version of an overview."""
         newest_key = ("growth", table.key, table.conn_id, overview.table_id)
 
@@ -190,7 +190,8 @@ class TableReader:
             self._cache.put(newest_key, growth)
             return growth
 
-        return self._look_up(table, (*newest_key, overview.version), run, max_age_seconds=_NEVER)
+        key = (*newest_key, overview.version)
+        return self._look_up(table, key, run, max_age_seconds=_NEVER, is_urgent=is_urgent)
 
     def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
         """Look up the differences of a version from the version before."""

@@ -6,6 +6,8 @@ harmless even if an escape were missing.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -59,6 +61,11 @@ def moment(value: int | datetime | None) -> str:
     """Format a time, or milliseconds UTC, as `2026-03-01 12:00:00 UTC`."""
     time = _time(value)
     return _UNKNOWN if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def moments(times_ms: Mapping[int, int]) -> str:
+    """Format times in milliseconds UTC as JSON, such as `{"7": "2026-03-01 12:00:00 UTC"}`."""
+    return json.dumps({key: moment(time_ms) for key, time_ms in times_ms.items()}, separators=(",", ":"))
 
 
 def iso(value: int | datetime | None) -> str:
@@ -116,6 +123,7 @@ def _environment() -> Environment:
         "counted": counted,
         "iso": iso,
         "moment": moment,
+        "moments": moments,
         "number": number,
         "seconds": seconds_text,
         "shown": shown_text,

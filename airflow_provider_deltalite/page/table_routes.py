@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.column_view import columns_view
-from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
+from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions, version_times
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.lake_view import freshness_of_overview, health_of
 from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
@@ -41,6 +41,8 @@ _TABLE_AGE_SECONDS = 2.0
 _MEASURED_AGE_SECONDS = 60.0
 # The page of a table waits for the statistics of its columns for this time, and then shows them later.
 _COLUMNS_SECONDS = 1.0
+# The page of a version waits for the times of other versions for this time, and leaves them out otherwise.
+_TIMES_SECONDS = 0.5
 _COMMITS_PER_PAGE = 50
 _LARGEST_VERSION = 2**63 - 1
 
@@ -189,12 +191,15 @@ class TableRoutes(Routes):
         lookup = self.services.tables.changes(table, result.value.table_id, version)
         await wait(request, lookup.reads)
         changes = lookup.result()
+        growth = self.services.tables.growth(table, result.value, is_urgent=False)
+        await wait(request, growth.reads, at_most=_TIMES_SECONDS)
         return page(
             "version.html",
             await self.links_to_runs(request, [changes.value.commit if changes.value else None]),
             table=table,
             version=version,
             newest=result.value.version,
+            version_times=version_times(growth.result().value),
             changes=changes.value,
             problem=problem_of(changes, self.seconds),
             preview=preview,

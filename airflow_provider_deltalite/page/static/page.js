@@ -48,12 +48,16 @@
     }
   });
 
-  // A slider shows its version in the number beside it. The release of the mouse loads the version; a key does not,
-  // because a person may press it many times.
+  // A slider shows its version in the number beside it, and the time of this version. The release of the mouse loads the
+  // version; a key does not, because a person may press it many times.
+  const times = JSON.parse(document.querySelector("[data-version-times]")?.dataset.versionTimes ?? "{}");
   for (const slider of document.querySelectorAll("input[data-version]")) {
     const number = document.getElementById(slider.dataset.version);
-    slider.addEventListener("input", () => { number.value = slider.value; });
-    number.addEventListener("input", () => { slider.value = number.value; });
+    const time = slider.form.querySelector(`output[for="${slider.dataset.version}"]`);
+    const showTime = () => { time.value = times[number.value] ?? ""; };
+    slider.addEventListener("input", () => { number.value = slider.value; showTime(); });
+    number.addEventListener("input", () => { slider.value = number.value; showTime(); });
+    showTime();
     slider.addEventListener("pointerup", () => {
       if (slider.value !== slider.defaultValue) slider.form.requestSubmit();
     });

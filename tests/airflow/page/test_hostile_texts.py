@@ -26,9 +26,9 @@ SECRET = "planted-secret-value"
 # fmt: off
 ELEMENTS = {
     "a", "article", "body", "button", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "form",
-    "h1", "h2", "h3", "head", "html", "input", "label", "li", "link", "main", "meta", "nav", "ol", "option", "p", "pre",
-    "rect", "script", "section", "select", "header", "span", "strong", "summary", "svg", "table", "tbody", "td", "th",
-    "thead", "time", "title", "tr", "ul",
+    "h1", "h2", "h3", "head", "header", "html", "input", "label", "li", "link", "main", "meta", "nav", "ol",
+    "option", "output", "p", "pre", "rect", "script", "section", "select", "span", "strong", "summary", "svg",
+    "table", "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
 }
 # fmt: on
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html as html_texts
+import json
 import re
 import threading
 from pathlib import Path
@@ -116,6 +118,12 @@ def test_a_form_leads_to_another_version_with_the_same_conditions(delta_page, or
     delta_page.get("/tables/unknown/versions?version=3", status=404)
 
 
+def version_times_of(delta_page, key):
+    """The times of versions that the page of a version has for its sliders."""
+    [times] = re.findall(r'data-version-times="([^"]*)"', delta_page.get(f"/tables/{key}/versions/3"))
+    return json.loads(html_texts.unescape(times))
+
+
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
 def test_the_slider_shows_its_version_and_the_form_loads_the_rows_of_it(delta_page, orders, served_page):
     with open_browser() as browser:
@@ -123,12 +131,20 @@ def test_the_slider_shows_its_version_and_the_form_loads_the_rows_of_it(delta_pa
         browser.run(
             "const slider = document.querySelector('[data-version=rows-version]');"
             "slider.value = 3; slider.dispatchEvent(new Event('input'));"
-            "slider.dispatchEvent(new Event('pointerup'));"
         )
+        time = browser.run("return document.querySelector('output[for=rows-version]').value")
+        assert time == version_times_of(delta_page, orders)["3"] and time.endswith(" UTC")
+        browser.run("document.querySelector('[data-version=rows-version]').dispatchEvent(new Event('pointerup'))")
         browser.until("the other version is shown", lambda: "Version 3" in browser.text("h1"))
         assert browser.url.endswith("/versions/3?rows=1&where=id+%3E+4#rows")
         assert browser.run("return document.getElementById('rows-version').value") == "3"
         assert [message for message in browser.messages() if "Content Security Policy" in message] == []
+
+
+def test_the_page_of_a_version_has_the_times_of_the_other_versions(delta_page, orders):
+    times = version_times_of(delta_page, orders)
+    assert list(times) == [str(version) for version in range(6)]
+    assert f'title="{times["3"]}"' in delta_page.get(f"/tables/{orders}/versions/3")
 
 
 def test_conditions_select_rows_and_stay_in_the_form_and_the_links(delta_page, orders):

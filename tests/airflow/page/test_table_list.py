@@ -81,4 +81,4 @@ def test_all_waits_of_a_request_share_one_deadline(delta_page, fine_key, monkeyp
     monkeypatch.setattr(route_base, "monotonic", lambda: now[0])
     delta_page.get(f"/tables/{fine_key}/versions/0")
     delta_page.get(f"/tables/{fine_key}")
-    assert waits == [20.0, 5.0, 20.0, 5.0, 0.0, 0.0]
+    assert waits == [20.0, 5.0, 0.0, 20.0, 5.0, 0.0, 0.0]
