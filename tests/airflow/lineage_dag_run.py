@@ -7,7 +7,6 @@ names the file for the events. `dag.test()` runs each task with its listeners, a
 from __future__ import annotations
 
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +40,6 @@ with DAG("lineage", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
 if __name__ == "__main__":
     from tests.support.airflow_versions import DagBag
 
-    dag = DagBag(Path(sys.argv[1])).dags["lineage"]
+    dag = DagBag(Path(__file__)).dags["lineage"]
     for _ in range(2):
         dag.test(logical_date=datetime(2026, 1, 1, tzinfo=UTC), run_after=datetime(2026, 1, 2, tzinfo=UTC))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -55,16 +54,13 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table, airflow_db)
     for name in ("orders", "customers"):
         make_table(folder / "lake" / name).create()
     calls, events = folder / "calls.jsonl", folder / "events.jsonl"
-    (folder / "dags").mkdir()
-    # The DAG folder holds one file, because assets of other DAG files could have the same names.
-    program = shutil.copy(PROGRAM, folder / "dags")
     stand_in = make_stand_in(folder)
     stand_in.set_script(JOB_SCRIPT.format(calls=str(calls)))
     settings = {
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
     }
-    output = run_dag_program(program, program, folder, stand_in, airflow_db, **settings)
+    output = run_dag_program(PROGRAM, folder, stand_in, airflow_db, **settings)
     assert events.exists() and calls.exists(), output
     events_by_task: dict[tuple[str, str], list[dict]] = {}
     for line in events.read_text().splitlines():

@@ -46,7 +46,7 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table, airflow_db):
     stand_in.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     connection = '{"conn_type": "spark", "host": "local[*]"}'
     stored_file = folder / "stored.json"
-    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, airflow_db, AIRFLOW_CONN_SPARK_DEFAULT=connection)
+    output = run_dag_program(PROGRAM, folder, stand_in, airflow_db, AIRFLOW_CONN_SPARK_DEFAULT=connection)
     assert stored_file.exists(), output
     return json.loads(stored_file.read_text())
 

@@ -36,7 +36,7 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, airflow_db, operators):
         "TEST_OPERATORS": " ".join(operators),
     }
     stored_file = folder / "stored.json"
-    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, airflow_db, **settings)
+    output = run_dag_program(PROGRAM, folder, stand_in, airflow_db, **settings)
     assert stored_file.exists(), output
     return json.loads(stored_file.read_text()), output
 
