@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -29,10 +30,12 @@ def words(html: str) -> str:
 
 def reload(page, path: str, expected: str) -> str:
     """Load a page until it shows a text, as a person would; returns the text of the page."""
-    for _ in range(30):
-        if expected in (text := words(page.get(path))):
-            return text
-    raise AssertionError(text)
+    deadline = time.monotonic() + 60
+    while expected not in (text := words(page.get(path))):
+        if time.monotonic() > deadline:
+            raise AssertionError(text)
+        time.sleep(0.05)
+    return text
 
 
 def write_commit(root, version, *actions, **info) -> None:
