@@ -330,12 +330,23 @@ class WholeAirflow:
 
         Raises `AirflowTestError` if Airflow answers with an error.
         """
-        url = f"http://127.0.0.1:{self.port}/api/v2/{endpoint}" + (f"?{urlencode(query)}" if query else "")
+        path = f"api/v2/{endpoint}" + (f"?{urlencode(query)}" if query else "")
+        return json.loads(self._send(method, path, body) or b"{}")
+
+    def page(self, path: str) -> str:
+        """Return a page of the API server, as HTML.
+
+        Raises `AirflowTestError` if Airflow answers with an error.
+        """
+        return self._send("GET", path).decode()
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        url = f"http://127.0.0.1:{self.port}/{path}"
         headers = {"Authorization": f"Bearer {self._access_token()}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
             with urlopen(Request(url, data, headers, method=method), timeout=60) as answer:
-                return json.loads(answer.read() or b"{}")
+                return answer.read()
         except HTTPError as error:
             with error:
                 error_text = error.read().decode(errors="replace")

@@ -182,6 +182,12 @@ def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflo
     assert rows_of(lake)["worker_before"] == ROW_COUNT
 
 
+def test_the_page_lists_the_table_although_no_task_declares_its_asset(whole_airflow, observed_run):
+    whole_airflow.until(
+        "the table is listed", lambda: "/lake/runs<" in whole_airflow.page("deltalite/lake?q=runs_once"), timeout=120
+    )
+
+
 @pytest.mark.campaign
 def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_after")
