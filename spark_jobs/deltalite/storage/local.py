@@ -15,7 +15,7 @@ import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError, UnsupportedStorageError
 from deltalite.storage.locations import check_local
@@ -28,6 +28,7 @@ _NO_HARD_LINK_ERRNOS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 )
 _PERMISSION_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_MAX_FOLDER_ATTEMPTS = 10
 
 
 class LocalLogStore:
@@ -125,10 +126,9 @@ class LocalLogStore:
     @contextlib.contextmanager
     def _temporary_file(self, target: Path, data: bytes) -> Iterator[str]:
         """Create a complete, synced file beside `target`, and delete it afterwards unless it was renamed."""
-        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
         try:
-            with temporary.open("xb") as file:
+            with _new_file(temporary) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -160,6 +160,22 @@ class LocalLogStore:
     def _path(self, name: str) -> Path:
         check_local(name)
         return Path(name.removeprefix("file:")) if name.startswith("file:/") else self._root / name
+
+
+def _new_file(path: Path) -> BinaryIO:
+    """Create a file and its folder.
+
+    Another writer may remove the folder while it is empty: the last manifest of a partition takes its folder with it.
+    """
+    attempt = 1
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("xb")
+        except FileNotFoundError:
+            if attempt == _MAX_FOLDER_ATTEMPTS:
+                raise
+            attempt += 1
 
 
 def _rename_if_absent(temporary: str, target: Path) -> bool:

@@ -43,6 +43,23 @@ def test_write_replaces_a_file_and_delete_removes_it(store, tmp_path):
     assert files_in(tmp_path) == []
 
 
+def test_a_folder_that_another_writer_removes_while_it_is_empty_is_made_again(store, tmp_path, monkeypatch):
+    make_folder, removals = Path.mkdir, [1] * 4
+
+    def make_folder_that_a_rival_removes(folder, *arguments, **options):
+        make_folder(folder, *arguments, **options)
+        if removals:
+            removals.pop()
+            folder.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", make_folder_that_a_rival_removes)
+    store.write("manifests/day=a/manifest", b"1")
+    assert store.read("manifests/day=a/manifest") == b"1"
+    removals += [1] * 100
+    with pytest.raises(StorageError, match="manifests/day=b"):
+        store.write("manifests/day=b/manifest", b"1")
+
+
 def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store, tmp_path):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/.2.tmp", "2"):
         store.write(name, b"xy")
