@@ -17,6 +17,7 @@ import gzip
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,14 +109,9 @@ class PodSecrets:
         return f"deltalite-job-{self.job.public_id}"
 
     def _library_files(self) -> dict[str, bytes]:
-        """Return the files of the library. A Secret takes 1 MiB, which is too little for the compiled modules.
-
-        One compression of all modules is a third smaller than a compression of each module.
-        """
-        library = Path(self.job.library)
         script = Path(self.job.script).with_name(_SCRIPT)
-        packed = gzip.compress(library_zip(sources_in_zip(library), is_compressed=False), mtime=0)
-        return {f"{library.name}.gz": packed, _SCRIPT: script.read_bytes()}
+        library = Path(self.job.library)
+        return {f"{library.name}.gz": _packed_library(library), _SCRIPT: script.read_bytes()}
 
     def _create_library(self, files: Mapping[str, bytes]) -> None:
         """Create the Secret of the library. If it exists, check its content, because the driver will run it."""
@@ -150,6 +146,16 @@ class PodSecrets:
         }
         with explain_errors(f"create the Secret {name} in the namespace {self._namespace}"):
             self._api.create_namespaced_secret(self._namespace, body, _request_timeout=TIMEOUT_SECONDS)
+
+
+@cache
+def _packed_library(library: Path) -> bytes:
+    """Return the modules of a library without the compiled ones, as a compressed zip file.
+
+    The name of the library has the hash of its modules. A Secret takes 1 MiB, which is too little for the compiled
+    modules. One compression of all modules takes a third less than a compression of each module.
+    """
+    return gzip.compress(library_zip(sources_in_zip(library), is_compressed=False), compresslevel=6, mtime=0)
 
 
 def _distribute(
