@@ -13,7 +13,8 @@ from deltalite.redaction import is_secret, redacted
 
 MAX_LENGTH = 300
 """The longest text that `shown_text` returns, in characters, without its ellipsis."""
-# The redaction reads more than the result shows, so that it recognizes a secret at the end of the shown part.
+# The redaction reads more than the result shows, so that it recognizes a secret at the end of the shown part. It does
+# not read all, because a megabyte takes seconds.
 _MAX_READ = 4_000
 _STARS = "***"
 
@@ -23,12 +24,13 @@ def shown_text(value: Any, *, name: str = "", max_length: int = MAX_LENGTH) -> s
 
     Args:
         value: the value. A value that is not a text is shown as JSON.
-        name: the name of the setting that has the value. The value of a secret setting becomes stars.
+        name: the name of the setting that has the value. The value of a secret setting becomes stars. So does the value
+            of a setting whose name is too long to search it.
         max_length: the number of characters after which the text ends with an ellipsis.
     """
     if value is None:
         return ""
-    if name and is_secret(name):
+    if len(name) > _MAX_READ or (name and is_secret(name)):
         return _STARS
     text = value if isinstance(value, str) else _json_text(value)
     text = redacted(text[:_MAX_READ])

@@ -242,6 +242,7 @@ def test_a_version_that_does_not_exist_is_refused():
         ("planted", "fs.s3a.secret.key", "***"),
         ("x password='planted' y", "", "x password=*** y"),
         ("x" * 299 + " token=planted", "", "x" * 299 + " …"),
+        ("value", "x" * 5_000, "***"),
     ],
 )
 def test_a_shown_text_is_one_bounded_line_without_secrets(value, name, text):
