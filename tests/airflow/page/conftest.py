@@ -29,9 +29,11 @@ from airflow_provider_deltalite.page.roots import Roots
 from airflow_provider_deltalite.page.run_start import RunStart
 from airflow_provider_deltalite.page.services import Services
 from airflow_provider_deltalite.page.settings import PageSettings
+from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
+from tests.airflow.page.written_pages import RUN, write_commit
 from tests.support.ports import free_ports
-from tests.unit.builders import NOON_MS
+from tests.unit.builders import NOON_MS, create
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -220,7 +222,28 @@ def served_page(delta_page):
     thread.join()
 
 
+@pytest.fixture
+def run_table(tmp_path):
+    """A table whose version 1 was committed by the first attempt of `sales.load`."""
+    root = tmp_path / "lake" / "sales"
+    create(LocalLogStore(str(root)))
+    audits = [{"name": "ids", "kind": "rows", "on": "batch", "level": "error", "passed": True, "measured": 0}]
+    write_commit(
+        root,
+        1,
+        operation="WRITE",
+        userMetadata=task_metadata(),
+        operationMetrics={"numOutputRows": "1500", "numOutputBytes": "2048"},
+        operationParameters={
+            "mode": "Append",
+            "audits": json.dumps([{**audit, "threshold": "max_rows=0"} for audit in audits]),
+            "sourceVersions": '{"raw": 12}',
+        },
+    )
+    return root
+
+
 def task_metadata(**changes: Any) -> str:
     """The user metadata of a task's commit."""
-    values = {"dag_id": "sales", "task_id": "load", "run_id": "manual__1", "map_index": -1, "try_number": 1}
+    values = {"dag_id": "sales", "task_id": "load", "run_id": RUN, "map_index": -1, "try_number": 1}
     return json.dumps({**values, **changes})

@@ -11,7 +11,7 @@ from airflow_provider_deltalite.page.freshness import Schedule
 from deltalite.phases import Phase
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import Rights, task_metadata
-from tests.airflow.page.test_pages import write_commit
+from tests.airflow.page.written_pages import write_commit
 from tests.support.axe import is_npm_installed, violations
 from tests.support.browser import is_browser_installed, open_browser
 from tests.support.feed_table import create_feed_table

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import threading
 from urllib.parse import urlencode
 
 import pytest
 
 from airflow_provider_deltalite.page import reading
-from deltalite.storage.memory import MemoryLogStore
 from tests.airflow.page.conftest import Rights
 from tests.airflow.page.test_hostile_texts import PAYLOADS, SECRET, check_is_harmless
 from tests.support.browser import is_browser_installed, open_browser
 from tests.support.feed_table import create_feed_table, write_file
 from tests.support.valid_table import create_valid_table
-from tests.unit.builders import append_files, create
 
 VALUE = "v" * 40
 """A text of the table that no other part of a page has."""
@@ -130,21 +127,6 @@ def test_names_values_and_kinds_of_changed_rows_are_never_markup(delta_page, tmp
     assert [kind for kind, _ in shown_changes(pages[1])] == ["updated from", "updated to", "deleted"]
     assert "***" in pages[0] and "InvalidRequestError" in pages[3]
     assert "updated from" not in pages[2] and '<td class="kind change">' in pages[2]
-
-
-def test_a_read_of_changed_rows_that_takes_too_long_frees_the_request(delta_page):
-    released = threading.Event()
-    store = append_files(create(MemoryLogStore()), 1)
-    delta_page.settings = {"shows_rows": True, "timeout_seconds": 1.0}
-    delta_page.open_table = lambda _address, _conn_id: store
-    key = delta_page.add_asset("s3://slow/table")
-    delta_page.get(f"/tables/{key}/versions/1")
-    store.before = lambda *_: released.wait(60)
-    try:
-        html = delta_page.get(changes_page(key, 1))
-    finally:
-        released.set()
-    assert "The rows were not read in" in html and "Reload the page" in html
 
 
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")

@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import Rights, task_metadata
-from tests.airflow.page.test_pages import write_commit
+from tests.airflow.page.written_pages import write_commit
 from tests.support.browser import is_browser_installed, open_browser
 from tests.unit.builders import append_files, create
 

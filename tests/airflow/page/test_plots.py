@@ -15,6 +15,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.airflow.page.written_pages import words
 from tests.support.browser import is_browser_installed, open_browser
 from tests.unit.builders import NOON_MS, add, commit_actions, create, remove, struct
 
@@ -38,11 +39,6 @@ def orders(tmp_path):
     commit_actions(store, remove("b", size_bytes=50_000))
     commit_actions(store, file("d", "FR", "2", 250))
     return store
-
-
-def words(page: str) -> str:
-    """The text of a page without markup."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
 def plotted(page: str) -> dict[str, list]:

@@ -182,7 +182,8 @@ def test_a_version_without_its_files_gives_a_sentence(delta_page, orders, tmp_pa
     assert "a vacuum may have deleted its files" in html and "What changed" in html
 
 
-def test_a_read_that_takes_too_long_frees_the_request(delta_page):
+@pytest.mark.parametrize("rows", ["1", "changed"])
+def test_a_read_that_takes_too_long_frees_the_request(delta_page, rows):
     released = threading.Event()
     store = append_files(create(MemoryLogStore()), 1)
     delta_page.settings = {"shows_rows": True, "timeout_seconds": 1.0}
@@ -191,7 +192,7 @@ def test_a_read_that_takes_too_long_frees_the_request(delta_page):
     delta_page.get(f"/tables/{key}/versions/1")
     store.before = lambda *_: released.wait(60)
     try:
-        html = delta_page.get(rows_page(key, 1))
+        html = delta_page.get(f"/tables/{key}/versions/1?rows={rows}")
     finally:
         released.set()
     assert "The rows were not read in" in html and "Reload the page" in html
