@@ -189,9 +189,9 @@ class TableRoutes(Routes):
             raise HTTPException(404)
         preview = await self._preview(request, table, result.value.table_id, version, where or (), RowChoice.of(rows))
         lookup = self.services.tables.changes(table, result.value.table_id, version)
+        growth = self.services.tables.growth(table, result.value, is_urgent=False)
         await wait(request, lookup.reads)
         changes = lookup.result()
-        growth = self.services.tables.growth(table, result.value, is_urgent=False)
         await wait(request, growth.reads, at_most=_TIMES_SECONDS)
         return page(
             "version.html",

@@ -37,14 +37,7 @@ def read_changed_rows(
 ) -> RowPreview:
     """Read the first changed rows of a version for which all conditions are true.
 
-    The conditions test the rows before and after an update separately.
-
-    Args:
-        store: the store of the table.
-        version: the version.
-        conditions: comparisons, as `parse_where` reads them.
-        max_seconds: the preview ends after the file or the batch in which this time has passed.
-        clock: returns seconds.
+    The arguments are those of `read_preview`. The conditions test the rows before and after an update separately.
 
     Raises:
         ChangeFeedUnavailableError: the version changed rows, but did not record them, or its schema cannot read them.

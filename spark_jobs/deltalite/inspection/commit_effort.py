@@ -25,7 +25,7 @@ def counts_of(metrics: Any) -> dict[str, int]:
 
 
 def first_count(counts: Mapping[str, int], names: tuple[str, ...]) -> int | None:
-    """Return the count with the first of these names; None if there is none."""
+    """Return the count of the first name that has one; None if no name has a count."""
     return next((counts[name] for name in names if name in counts), None)
 
 
