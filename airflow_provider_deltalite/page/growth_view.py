@@ -41,8 +41,9 @@ def growth_plots(growth: Growth | None) -> GrowthPlots | None:
         "files": [point.files for point in points],
         "deleted": [_deleted_percent(point) for point in points],
         "log": growth.log_bytes,
-        "seconds": [None if point.duration_ms is None else point.duration_ms / 1000 for point in points],
-        "meanwhile": [point.versions_meanwhile for point in points],
+        "seconds": [_seconds(point.effort.duration_ms) for point in points],
+        "meanwhile": [point.effort.versions_meanwhile for point in points],
+        "replans": [point.effort.replans for point in points],
     }
     plots = {name: numbers for name, numbers in plots.items() if name in _ALWAYS_SHOWN or any(numbers)}
     values = {
@@ -74,6 +75,10 @@ def readable_versions(growth: Growth | None) -> str:
         return ""
     ranges = ", ".join(f"{first} to {last}" if first < last else f"{first}" for first, last in growth.readable)
     return f"The log can rebuild these versions: {ranges}. A vacuum may have deleted files of the older ones."
+
+
+def _seconds(duration_ms: int | None) -> float | None:
+    return None if duration_ms is None else duration_ms / 1000
 
 
 def _deleted_percent(point: GrowthPoint) -> float | None:

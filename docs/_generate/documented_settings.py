@@ -22,7 +22,7 @@ _RESULT_TEXTS = {
     "txn_version": "The transaction version of the commit: 0 for the first commit of this identity, and higher for "
     "later ones, such as after a clear.",
     "timestamp": "The time of the commit by the writer's clock, in milliseconds UTC. Use the version for time travel.",
-    "metrics": "Counts with Spark's names, such as `numOutputRows`.",
+    "metrics": "Counts, such as `numOutputRows`, and times in milliseconds, such as `executionTimeMs`.",
     "source_versions": "The version of each Delta table that the task read, by the name of its view. The key is "
     "missing if the task read none.",
     "flows": "The versions that the commit loaded from incremental sources, by the name of the view: `flow`, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -96,6 +97,13 @@ def optimize_table(
 def values(names: str, *rows: str) -> str:
     """The SQL query for literal rows: `values("id, name", "1, 'a'", "2, 'b'")` has two rows."""
     return f"SELECT * FROM VALUES {', '.join(f'({row})' for row in rows)} AS rows({names})"
+
+
+def without_time(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of an operation without its time, which they must have."""
+    counts = dict(metrics)
+    assert int(counts.pop("executionTimeMs")) >= 0
+    return counts
 
 
 def rows(table: Path | str, **version: Any) -> list[tuple[Any, ...]]:

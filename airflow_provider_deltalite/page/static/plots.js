@@ -51,6 +51,7 @@
     log: { label: "Size", numbers: sizes },
     seconds: { label: "Duration", numbers: durations, isOfCommit: true },
     meanwhile: { label: "Versions", numbers: counts, isOfCommit: true },
+    replans: { label: "Replans", numbers: counts, isOfCommit: true },
   };
   // A line shows a state, which lasts until the next version. A bar shows a number of one commit.
   const bars = uPlot.paths.bars({ size: [0.6, 12, 3] });

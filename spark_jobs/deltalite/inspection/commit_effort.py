@@ -1,4 +1,4 @@
-"""The effort of a commit: the time before it, and the versions that other writers committed meanwhile.
+"""The effort of a commit: the time before it, its replans, and the versions that other writers committed meanwhile.
 
 The values come from the provenance of the commit, which is hostile.
 """
@@ -6,10 +6,27 @@ The values come from the provenance of the commit, which is hostile.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 _DURATIONS = ("executionTimeMs", "execution_time_ms")  # delta-rs writes the names with underscores
 _MAX_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEffort:
+    """The effort of a commit.
+
+    - `duration_ms`: the time that the operation took before its commit, in milliseconds; None if its writer recorded
+      none.
+    - `replans`: how many times the operation replanned after a conflict; 0 if its writer recorded none.
+    - `versions_meanwhile`: how many versions other writers committed after the version that the operation read; 0 if
+      its writer did not record that version.
+    """
+
+    duration_ms: int | None = None
+    replans: int = 0
+    versions_meanwhile: int = 0
 
 
 def counts_of(metrics: Any) -> dict[str, int]:
@@ -29,17 +46,17 @@ def first_count(counts: Mapping[str, int], names: tuple[str, ...]) -> int | None
     return next((counts[name] for name in names if name in counts), None)
 
 
-def duration_ms_of(info: Mapping[str, Any]) -> int | None:
-    """Return the time that the operation took before its commit, in milliseconds; None if its writer recorded none."""
-    return first_count(counts_of(info.get("operationMetrics")), _DURATIONS)
+def effort_of(version: int, info: Mapping[str, Any]) -> CommitEffort:
+    """Return the effort of the commit of a version, from its provenance."""
+    counts = counts_of(info.get("operationMetrics"))
+    return CommitEffort(
+        duration_ms=first_count(counts, _DURATIONS),
+        replans=counts.get("numReplans", 0),
+        versions_meanwhile=_versions_meanwhile(version, info.get("readVersion")),
+    )
 
 
-def versions_meanwhile(version: int, info: Mapping[str, Any]) -> int:
-    """Return how many versions other writers committed after the version that the operation read.
-
-    The result is 0 if the writer did not record that version.
-    """
-    read_version = info.get("readVersion")
+def _versions_meanwhile(version: int, read_version: Any) -> int:
     if not isinstance(read_version, int) or isinstance(read_version, bool) or not 0 <= read_version < version:
         return 0
     return version - read_version - 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from deltalite.inspection.commit_effort import counts_of, duration_ms_of, first_count, versions_meanwhile
+from deltalite.inspection.commit_effort import CommitEffort, counts_of, effort_of, first_count
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.log.commit_infos import TimedCommitInfo, commit_infos, newest_commit_infos
 from deltalite.log.commit_times import in_commit_times
@@ -52,9 +52,6 @@ class CommitEntry:
     - `generation`: the number of clears of the task before the commit; None for another writer.
     - `parameters`, `metrics`: names and values of the operation, as texts.
     - `user_metadata`: the text of the writer; empty if it names a task.
-    - `duration_ms`: the time that the operation took before its commit. Only an update, a delete and a merge record it.
-    - `versions_meanwhile`: how many versions other writers committed after the version that the operation read. It is 0
-      if the writer did not record that version.
     """
 
     version: int
@@ -73,8 +70,7 @@ class CommitEntry:
     rows_updated: int | None
     bytes_added: int | None
     bytes_removed: int | None
-    duration_ms: int | None = None
-    versions_meanwhile: int = 0
+    effort: CommitEffort = field(default_factory=CommitEffort)
     source_versions: Mapping[str, int] = field(default_factory=dict)
     flows: Mapping[str, FlowRange] = field(default_factory=dict)
     audits: tuple[AuditResult, ...] = ()
@@ -137,8 +133,7 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         rows_updated=first_count(metrics, _UPDATED_ROWS),
         bytes_added=first_count(metrics, _ADDED_BYTES),
         bytes_removed=first_count(metrics, _REMOVED_BYTES),
-        duration_ms=duration_ms_of(info),
-        versions_meanwhile=versions_meanwhile(commit.version, info),
+        effort=effort_of(commit.version, info),
         source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
         flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},
         audits=tuple(map(_bounded_audit, audit_results_of(parameters)[:_MAX_AUDITS])),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import VersionGapError
-from deltalite.inspection.commit_effort import duration_ms_of, versions_meanwhile
+from deltalite.inspection.commit_effort import CommitEffort, effort_of
 from deltalite.inspection.log_size import commit_bytes_after_checkpoint
 from deltalite.inspection.versions import Range, ranges_of
 from deltalite.log.action_files import read_actions
@@ -52,7 +52,6 @@ class GrowthPoint:
     - `size_bytes`: None if the log does not have the size of a file that a later commit removed.
     - `rows`: the rows that are not soft-deleted; None if the log does not have the rows of such a file.
     - `deleted_rows`: the soft-deleted rows; None if the log contradicts their number.
-    - `duration_ms`, `versions_meanwhile`: the effort of the commit (see `commit_effort.py`).
     """
 
     version: int
@@ -61,8 +60,7 @@ class GrowthPoint:
     size_bytes: int | None
     rows: int | None
     deleted_rows: int | None = 0
-    duration_ms: int | None = None
-    versions_meanwhile: int = 0
+    effort: CommitEffort = field(default_factory=CommitEffort)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +148,7 @@ class _Change:
     version: int
     timestamp_ms: int
     is_optimize: bool
-    duration_ms: int | None
-    versions_meanwhile: int
+    effort: CommitEffort
     added: Sequence[_File]
     removed: Sequence[_File]
 
@@ -202,8 +199,7 @@ def _read_change(
         version=time.version,
         timestamp_ms=timestamp_ms,
         is_optimize=info.get("operation") == _OPTIMIZE,
-        duration_ms=duration_ms_of(info),
-        versions_meanwhile=versions_meanwhile(time.version, info),
+        effort=effort_of(time.version, info),
         added=added,
         removed=removed,
     )
@@ -230,8 +226,7 @@ def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
             size_bytes=size_bytes,
             rows=rows,
             deleted_rows=deleted_rows,
-            duration_ms=change.duration_ms,
-            versions_meanwhile=change.versions_meanwhile,
+            effort=change.effort,
         )
         points.append(point)
         files = max(0, files - len(change.added) + len(removed))

@@ -158,12 +158,12 @@ def count_pixels(browser, plot, color):
 
 @pytest.fixture
 def busy(tmp_path):
-    """A table with two updates that recorded their durations; another writer came before the second one."""
+    """A table with two updates that recorded their durations. The second one replanned after another commit."""
     store = create(LocalLogStore(str(tmp_path / "busy")))
     for version, read_version, metrics in (
         (1, 0, {"executionTimeMs": "2500"}),
         (2, 1, {}),
-        (3, 1, {"executionTimeMs": "61000"}),
+        (3, 1, {"executionTimeMs": "61000", "numReplans": "2"}),
     ):
         info = {"operation": "UPDATE", "readVersion": read_version, "operationMetrics": metrics}
         file = {"path": f"file-{version}", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
@@ -172,13 +172,15 @@ def busy(tmp_path):
     return store
 
 
-def test_durations_and_versions_of_other_writers_have_plots_if_a_commit_has_them(delta_page, busy, orders):
+def test_durations_replans_and_versions_of_other_writers_have_plots_if_a_commit_has_them(delta_page, busy, orders):
     busy_key, orders_key = delta_page.add_asset(busy.root), delta_page.add_asset(orders.root)
     values = plotted(page := delta_page.get(f"/tables/{busy_key}"))
     assert (values["seconds"], values["meanwhile"]) == ([None, 2.5, None, 61.0], [0, 0, 0, 1])
     assert "Duration of commits" in page and "Versions of other writers that came first" in page
+    assert values["replans"] == [0, 0, 0, 2]
+    assert "Replans after conflicts" in page and "2 replans after conflicts" in page
     values = plotted(page := delta_page.get(f"/tables/{orders_key}"))
-    assert "seconds" not in values and "meanwhile" not in values and 'data-plot="seconds"' not in page
+    assert not {"seconds", "meanwhile", "replans"} & values.keys() and 'data-plot="seconds"' not in page
 
 
 def test_the_log_plot_has_the_bytes_of_the_commits_after_the_last_checkpoint(delta_page, orders):
@@ -220,6 +222,6 @@ def test_a_browser_draws_a_bar_for_each_commit_with_a_duration(delta_page, busy,
     key = delta_page.add_asset(busy.root)
     with open_browser() as browser:
         browser.open(f"{served_page}/tables/{key}")
-        wait_for_plots(browser, 6)
-        assert count_pixels(browser, 4, BLUE) > 100 and count_pixels(browser, 5, BLUE) > 100
+        wait_for_plots(browser, 7)
+        assert min(count_pixels(browser, plot, BLUE) for plot in (4, 5, 6)) > 100
         assert [message for message in browser.messages() if "Content Security Policy" in message] == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.inspection.commit_effort import counts_of, duration_ms_of, versions_meanwhile
+from deltalite.inspection.commit_effort import counts_of, effort_of
+
+NO_COUNTS = ("-1", "1.5", "١٢", "9" * 20, None, [], {})
 
 
 @pytest.mark.parametrize(
@@ -12,15 +14,22 @@ from deltalite.inspection.commit_effort import counts_of, duration_ms_of, versio
     [(6, 0), (4, 2), (-1, 0), (7, 0), (8, 0), (None, 0), (True, 0), ("4", 0), (4.0, 0)],
 )
 def test_versions_of_other_writers_need_a_read_version_below_the_commit(read_version, expected):
-    assert versions_meanwhile(7, {"readVersion": read_version}) == expected
+    assert effort_of(7, {"readVersion": read_version}).versions_meanwhile == expected
 
 
 def test_a_duration_is_a_whole_number_of_either_name():
-    assert duration_ms_of({"operationMetrics": {"executionTimeMs": "12"}}) == 12
-    assert duration_ms_of({"operationMetrics": {"execution_time_ms": 12}}) == 12
-    for value in ("-1", "1.5", "١٢", "9" * 20, None, [], {}):
-        assert duration_ms_of({"operationMetrics": {"executionTimeMs": value}}) is None
-    assert duration_ms_of({}) is None
+    assert effort_of(1, {"operationMetrics": {"executionTimeMs": "12"}}).duration_ms == 12
+    assert effort_of(1, {"operationMetrics": {"execution_time_ms": 12}}).duration_ms == 12
+    for value in NO_COUNTS:
+        assert effort_of(1, {"operationMetrics": {"executionTimeMs": value}}).duration_ms is None
+    assert effort_of(1, {}).duration_ms is None
+
+
+def test_replans_are_a_whole_number_or_zero():
+    assert effort_of(1, {"operationMetrics": {"numReplans": "2"}}).replans == 2
+    for value in NO_COUNTS:
+        assert effort_of(1, {"operationMetrics": {"numReplans": value}}).replans == 0
+    assert effort_of(1, {}).replans == 0
 
 
 def test_metrics_that_are_no_object_have_no_counts():

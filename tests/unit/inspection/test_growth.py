@@ -8,6 +8,7 @@ import pytest
 
 from deltalite.errors import CorruptLogError
 from deltalite.inspection import growth
+from deltalite.inspection.commit_effort import CommitEffort
 from deltalite.inspection.diff import live_rows
 from deltalite.inspection.growth import Totals, read_growth
 from deltalite.log.file_table import bytes_of, deleted_rows_of
@@ -150,11 +151,11 @@ def test_the_bytes_of_the_log_begin_again_at_each_checkpoint_and_are_unknown_bef
 
 def test_a_point_has_the_effort_of_its_commit():
     store = create(new_store())
-    info = {"readVersion": 0, "operationMetrics": {"execution_time_ms": 70}}
+    info = {"readVersion": 0, "operationMetrics": {"execution_time_ms": 70, "numReplans": "3"}}
     put_raw(store, 1, [sized("a", 1)])
     put_raw(store, 2, [{"commitInfo": info}, sized("b", 1)])
-    efforts = [(point.duration_ms, point.versions_meanwhile) for point in growth_of(store).points]
-    assert efforts == [(None, 0), (None, 0), (70, 1)]
+    efforts = [point.effort for point in growth_of(store).points]
+    assert efforts == [CommitEffort(), CommitEffort(), CommitEffort(duration_ms=70, replans=3, versions_meanwhile=1)]
 
 
 def test_a_malformed_action_is_an_error_that_names_the_commit():

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from deltalite.errors import VersionNotFoundError
+from deltalite.inspection.commit_effort import CommitEffort
 from deltalite.inspection.commit_entries import commit_entries, entries_since, entry_of_version
 from deltalite.inspection.overview import MAX_COLUMNS, read_overview
 from deltalite.inspection.shown_texts import shown_text
@@ -44,14 +45,15 @@ def test_a_commit_tells_the_versions_that_other_writers_committed_before_it(read
     store = append_files(create(new_store()), 1)
     put_raw(store, 2, [{"commitInfo": {"timestamp": 1, "readVersion": read_version}}])
     [entry] = commit_entries(store, Snapshot.load(store), up_to_version=2, limit=1)
-    assert entry.versions_meanwhile == meanwhile
+    assert entry.effort.versions_meanwhile == meanwhile
 
 
-def test_the_duration_of_a_commit_is_known_if_its_writer_recorded_it():
-    assert entry_of(operationMetrics={"executionTimeMs": "65400"}).duration_ms == 65_400
-    assert entry_of(operationMetrics={"execution_time_ms": 18}).duration_ms == 18
-    assert entry_of(operationMetrics={"executionTimeMs": "-1"}).duration_ms is None
-    assert entry_of(operation="WRITE").duration_ms is None
+def test_the_duration_and_the_replans_of_a_commit_are_known_if_its_writer_recorded_them():
+    assert entry_of(operationMetrics={"executionTimeMs": "65400"}).effort.duration_ms == 65_400
+    assert entry_of(operationMetrics={"execution_time_ms": 18}).effort.duration_ms == 18
+    assert entry_of(operationMetrics={"executionTimeMs": "-1"}).effort.duration_ms is None
+    assert entry_of(operationMetrics={"numReplans": "2"}).effort.replans == 2
+    assert entry_of(operation="WRITE").effort == CommitEffort()
 
 
 # --- the overview ---

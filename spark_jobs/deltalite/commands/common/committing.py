@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from deltalite.commands.common.effort import with_effort
 from deltalite.commands.common.run_identity import transaction
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
 from deltalite.phases import PHASES, Phase
@@ -63,6 +64,7 @@ def commit_proposal(
     Raises: as `txn.commit.commit`.
     """
     PHASES.begin(Phase.COMMIT)
+    proposal = replace(proposal, operation=with_effort(proposal.operation))
     try:
         outcome = commit(store, proposal)
         if not isinstance(outcome, CommittedByAnotherAttempt):

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TypeVar
 
+from deltalite.commands.common.effort import attempt_after
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -105,7 +106,8 @@ def replan_on_conflict(
     start_s = clock()
     for attempts in range(1, retries + 2):
         try:
-            return _attempt_without_losses(attempt)
+            with attempt_after(attempts - 1, clock):
+                return _attempt_without_losses(attempt)
         except _CONFLICTS as conflict:
             longest_s = min(_SHORTEST_PAUSE * 2**attempts, LONGEST_PAUSE)
             wait_s = random.uniform(0, longest_s)  # noqa: S311  jitter, no secret
