@@ -79,7 +79,7 @@ smoke: setup classes ## Run each operation once on Spark, and one DAG through Ai
 test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
-campaign: setup hadoop reference kubernetes object-stores helm classes ## Run every test, with FACTOR (50) times as many random examples (hours)
+campaign: setup hadoop reference kubernetes object-stores helm classes $(OLDEST) ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
 kubernetes: $(STAMP) # builds the programs and images of the tests on Kubernetes

@@ -10,10 +10,11 @@ readonly FACTOR="$1" WORKERS="$2"
 failed=0
 mkdir -p .campaign
 
-run_family() { # runs the tests of a family: run_family NAME PYTEST_ARGUMENT...
+environment=.venv
+run_family() { # runs the tests of a family in the environment: run_family NAME PYTEST_ARGUMENT...
     local name="$1" log=".campaign/$1.log"
     shift
-    .venv/bin/python -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
+    PATH="$PWD/$environment/bin:$PATH" "$environment/bin/python" -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
     printf '%-16s %s\n' "$name" "$(tail -n 1 "$log")"
 }
 
@@ -32,4 +33,7 @@ run_family clusters tests/clusters
 run_family everything-else tests --ignore tests/clusters --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
     --ignore tests/examples --ignore tests/system --ignore tests/demo \
     $(printf -- '--ignore %s ' "${golden[@]}" "${races[@]}")
+# The page in a browser, on the oldest Airflow.
+environment=.venv-oldest
+run_family page-on-oldest -W default tests/system/test_page.py tests/system/test_page_users.py
 exit "$failed"
