@@ -15,7 +15,7 @@ from tests.support.clusters.table_checks import (
 )
 
 pytestmark = pytest.mark.campaign
-STANDALONE = pytest.mark.parametrize("mode", ["standalone"], indirect=True)
+EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster"], indirect=True)
 SPECULATION = {
     "spark.speculation": "true",
     # A copy starts after a second, also if the machine is busy and the first tasks were slow.
@@ -27,7 +27,7 @@ SPECULATION = {
 ROWS = [(number, "old") for number in range(80)]
 
 
-@STANDALONE
+@EACH_CLUSTER
 def test_a_slow_task_and_its_copy_leave_no_row_twice(mode, capsys):
     result = mode.run(write_of(mode, range(80), sleep_ms=SLOW_LAST_TASK.format(500), conf=SPECULATION))
     assert result["version"] == 0 and result["metrics"]["numOutputRows"] == 80
@@ -35,12 +35,15 @@ def test_a_slow_task_and_its_copy_leave_no_row_twice(mode, capsys):
     check_table_after_speculation(mode, capsys)
 
 
-@STANDALONE
+@EACH_CLUSTER
 def test_a_copy_that_replaces_the_task_of_a_frozen_executor_leaves_no_row_twice(mode, capsys):
     results = []
     operator = write_of(mode, range(80), sleep_ms=250, conf=SPECULATION)
-    with running(mode, operator, results) as application_id, frozen_executor(application_id) as frozen:
-        wait_until("the job commits", lambda: mode.commit_files("orders"), seconds=300)
+    with running(mode, operator, results) as application_id:
+        # Every task of the write needs the rows that the first task has read. Its executor delivers them.
+        executor_of_source = mode.event_logs.task_ends()[0].executor
+        with frozen_executor(application_id, other_than=executor_of_source) as frozen:
+            wait_until("the job commits", lambda: mode.commit_files("orders"), seconds=300)
     assert results[0]["version"] == 0 and results[0]["metrics"]["numOutputRows"] == 80
     copies = [end for end in mode.event_logs.task_ends() if end.is_speculative and end.reason == "Success"]
     assert copies != [] and frozen not in {copy.executor for copy in copies}

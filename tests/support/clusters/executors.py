@@ -40,9 +40,11 @@ def kill_executor(application_id: str) -> str:
 
 
 @contextmanager
-def frozen_executor(application_id: str) -> Iterator[str]:
-    """Stop the executor with the lowest id with SIGSTOP, and yield its id. The end of the context continues it."""
-    executor_id, process_id = min(executor_processes(application_id).items())
+def frozen_executor(application_id: str, *, other_than: str) -> Iterator[str]:
+    """Stop another executor than this one with SIGSTOP, and yield its id. The end of the context continues it."""
+    ((executor_id, process_id),) = [
+        item for item in executor_processes(application_id).items() if item[0] != other_than
+    ]
     os.kill(process_id, signal.SIGSTOP)
     try:
         yield executor_id
