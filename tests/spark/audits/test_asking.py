@@ -14,7 +14,7 @@ from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import rows, update_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 NO_NULL = Audit(name="no null", rows="x IS NULL", level="ask")
 PASSES = Audit(name="count", row_count=True, min=1, level="ask")

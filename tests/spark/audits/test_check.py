@@ -11,7 +11,7 @@ from deltalite.errors import AuditFailedError, CorruptDataFileError, InvalidRequ
 from deltalite.requests import Audit, CheckRequest
 from tests.support.tables import data_files, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ROWS = (
     "1, 'a', 1.50, TIMESTAMP'2026-01-01 10:00:00Z', TIMESTAMP_NTZ'2026-01-01 10:00:00', DATE'2026-01-01'",

@@ -23,7 +23,7 @@ from tests.support.properties import FEED, VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import data_files, delete_rows, rows, update_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 TABLES = {"plain": {}, "vectors": VECTORS, "feed": FEED}
 

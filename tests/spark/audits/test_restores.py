@@ -12,7 +12,7 @@ from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import delete_rows, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 POSITIVE = Audit(name="positive", rows="x < 0")
 

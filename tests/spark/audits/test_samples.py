@@ -12,7 +12,7 @@ from deltalite.errors import AuditFailedError
 from deltalite.requests import Audit
 from tests.support.tables import values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 LOGIN = "named_struct('password', 'hidden-key', 'n', map('token', 'hidden-key'))"
 TYPES = (

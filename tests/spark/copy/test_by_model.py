@@ -25,7 +25,7 @@ from tests.support.fuzzing import scaled
 from tests.support.racing import run_before_commits
 from tests.support.tables import write_rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 STEPS = 6
 FAILURES = (SourceError, SchemaMismatchError)

@@ -9,7 +9,7 @@ from deltalite.errors import DeltaLiteError, SchemaMismatchError
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 SCHEMA = "id INT, name STRING, amount DECIMAL(9,2)"
 

@@ -11,7 +11,7 @@ from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import folder_content, rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 SCHEMA = "id INT, n STRUCT<a: INT>, items ARRAY<STRUCT<p: DOUBLE>>, m MAP<STRING, STRUCT<a: INT>>"
 NEW_NAMES = (

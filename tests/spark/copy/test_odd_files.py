@@ -14,7 +14,7 @@ from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_bytes
 from tests.support.tables import folder_content, rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 SCHEMA = "id INT, name STRING, n STRUCT<a: INT>"
 

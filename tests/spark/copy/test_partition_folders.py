@@ -12,7 +12,7 @@ from deltalite.spark.reader import file_loading
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import DeltaTable, sorted_rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 def columns_of(table, *names):

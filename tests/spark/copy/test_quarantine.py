@@ -27,7 +27,7 @@ from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 SCHEMA = "id INT, name STRING, amount DECIMAL(5,2)"
 BAD_CSV = (

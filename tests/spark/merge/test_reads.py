@@ -16,7 +16,7 @@ from tests.support.racing import run_before_commits
 from tests.support.selection import sampled
 from tests.support.tables import actions_of, data_files, folder_content, rows, sorted_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "ns/dag/merge/-1/manual"
 ON = "target.id = source.id"

@@ -28,7 +28,7 @@ from tests.support.tables import (
 )
 from tests.support.vectors import inline_vector
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
 # These pairs cover tables with and without a feed, vectors and partitions. The campaign runs every pair.

@@ -22,7 +22,7 @@ from tests.support.scd import (
 )
 from tests.support.tables import delta_rs_rows, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 KEYS, SEQUENCES = 80, 9
 CAMPAIGN = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 13)]

@@ -22,7 +22,7 @@ from tests.support.racing import run_before_commits
 from tests.support.scd import EVENT_OPTIONS, Event, apply_rows, model_of_history, query_of, visible_rows
 from tests.support.tables import data_files, delete_rows, folder_content, rows, update_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 OPTIONS = {**EVENT_OPTIONS, "track": ("name",)}
 BEGIN = [Event(1, 1, "a", "x"), Event(2, 1, "a", "x")]

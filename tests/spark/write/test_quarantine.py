@@ -17,7 +17,7 @@ from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, delta_rs_rows, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 CUSTOMERS = {"name": "customers", "rows": "customer IS NULL"}
 AMOUNTS = {"name": "amounts", "rows": "twice < 0 OR day IS NULL", "max_share": 1}
