@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 MEMBER = {"type": "struct", "fields": [{"name": "x", "type": "varchar(2)", "nullable": True, "metadata": {}}]}
 LIST_OF_STRINGS = {"type": "array", "elementType": "string", "containsNull": True}
@@ -113,10 +114,10 @@ def test_an_invalid_char_type_is_rejected_on_write_and_read_as_text(spark, table
 CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:char(3)>"}
 
 
-@pytest.fixture
-def unpadded(spark, tmp_path):
+@pytest.fixture(scope="module")
+def unpadded_template(spark, tmp_path_factory):
     """A table with columns of the type char(n). Like delta-spark 4.4, it stores some of the texts without padding."""
-    root = tmp_path / "u"
+    root = tmp_path_factory.mktemp("template") / "u"
     query = (
         "SELECT * FROM VALUES (1L, 'ab', 'x', array('a'), named_struct('x', 'b')), "
         "(2L, 'ab   ', 'x  ', NULL, NULL), (3L, 'abcde', 'xyz', array('abc', NULL), named_struct('x', NULL)) "
@@ -135,6 +136,12 @@ def unpadded(spark, tmp_path):
     for checksum in root.glob("_delta_log/*.crc"):
         checksum.unlink()
     return root
+
+
+@pytest.fixture
+def unpadded(unpadded_template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(unpadded_template, tmp_path / "u")
 
 
 def read_ids(spark, table, where):

@@ -214,12 +214,18 @@ UNSUPPORTED_USES = {
 }
 
 
-@pytest.mark.parametrize("use", UNSUPPORTED_USES)
-def test_an_unsupported_use_of_a_variant_is_rejected_with_a_remedy(spark, tmp_path, use):
-    table = str(tmp_path / "t")
+@pytest.fixture(scope="module")
+def unchanged_table(spark, tmp_path_factory):
+    """A table with variants, alone in its folder. No test changes it."""
+    table = tmp_path_factory.mktemp("unchanged") / "t"
     write_rows(spark, table, ROWS % (0, 3))
-    content_before = folder_content(tmp_path)
+    return table
+
+
+@pytest.mark.parametrize("use", UNSUPPORTED_USES)
+def test_an_unsupported_use_of_a_variant_is_rejected_with_a_remedy(spark, unchanged_table, use):
+    content_before = folder_content(unchanged_table.parent)
     with pytest.raises((InvalidRequestError, SchemaMismatchError)) as error_info:
-        UNSUPPORTED_USES[use](spark, table)
+        UNSUPPORTED_USES[use](spark, str(unchanged_table))
     assert error_info.value.remedy
-    assert folder_content(tmp_path) == content_before
+    assert folder_content(unchanged_table.parent) == content_before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -32,15 +33,21 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+
+
+@pytest.fixture(scope="module")
+def source_template(spark, tmp_path_factory):
+    """A table with the ids 1 and 2 in version 0."""
+    path = tmp_path_factory.mktemp("template") / "source"
+    add_ids(spark, path, 1, 2)
+    return path
 
 
 @pytest.fixture
-def source(spark, tmp_path):
+def source(source_template, tmp_path):
     """A source table with the ids 1 and 2 in version 0."""
-    path = tmp_path / "source"
-    add_ids(spark, path, 1, 2)
-    return path
+    return shutil.copytree(source_template, tmp_path / "source")
 
 
 @pytest.fixture

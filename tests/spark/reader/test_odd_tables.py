@@ -7,6 +7,7 @@ import re
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltalite import DeltaTable
@@ -28,10 +29,10 @@ from tests.support.racing import run_before_commits
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
 
 
-@pytest.fixture
-def one_row_sources(spark, tmp_path):
-    path = str(tmp_path / "one-row")
-    spark.sql("SELECT 1 AS n").write.parquet(path)
+@pytest.fixture(scope="module")
+def one_row_sources(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("one-row"))
+    pq.write_table(pa.table({"n": pa.array([1], pa.int32())}), f"{path}/part-0.parquet")
     return {"source": Source(format="parquet", path=path)}
 
 

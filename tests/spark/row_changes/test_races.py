@@ -5,6 +5,9 @@ With deletion vectors, they commit if the winning commit changed other rows, and
 
 from __future__ import annotations
 
+import shutil
+from functools import cache
+
 import pytest
 
 from deltalite import DeltaTable
@@ -13,11 +16,25 @@ from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, delete_rows, rows, update_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
+
+
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """Return `template(properties)`, a table with these properties. It has one file with the ids 0 to 9."""
+
+    @cache
+    def write(properties):
+        table = tmp_path_factory.mktemp("template") / "t"
+        query = "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(10)"
+        write_rows(spark, table, query, properties=dict(properties))
+        return table
+
+    return lambda properties: write(tuple(properties.items()))
 
 
 @pytest.fixture
-def race(spark, tmp_path, monkeypatch):
+def race(spark, template, tmp_path, monkeypatch):
     """Return `race(change, winning_change)`, which commits `winning_change` between the plan and commit of `change`.
 
     The table has one file with the ids 0 to 9.
@@ -25,8 +42,7 @@ def race(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
 
     def run(change, winning_change, properties=VECTORS, **options):
-        query = "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(10)"
-        write_rows(spark, table, query, properties={**properties, "delta.isolationLevel": "Serializable"})
+        shutil.copytree(template({**properties, "delta.isolationLevel": "Serializable"}), table)
         run_before_commits(monkeypatch, lambda: winning_change(spark, table))
         return change(spark, table, **{"conflict_retries": 0, **options})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import deltalite.spark as delta
@@ -25,14 +27,20 @@ KINDS = [
 ]
 
 
-@pytest.fixture(params=KINDS)
-def table(request, spark, tmp_path):
+@pytest.fixture(scope="module", params=KINDS)
+def template(request, spark, tmp_path_factory):
     """A table with the rows 0 to 5, in two files and two partitions."""
-    path = tmp_path / "t"
+    path = tmp_path_factory.mktemp("template") / "t"
     properties = {**TRACKED, **request.param}
     query = "SELECT id, id % 2 AS part, CAST(id AS string) AS name FROM range(0, 6, 1, 1)"
     write_rows(spark, path, query, partition_by=["part"], properties=properties)
     return path
+
+
+@pytest.fixture
+def table(template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(template, tmp_path / "t")
 
 
 def row_ids_and_versions(table):

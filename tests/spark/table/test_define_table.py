@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -48,12 +49,18 @@ def configuration(table):
     return Snapshot.load(LocalLogStore(str(table))).configuration
 
 
-@pytest.fixture
-def table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
     """A table with two rows."""
-    path = tmp_path / "t"
+    path = tmp_path_factory.mktemp("template") / "t"
     write_rows(spark, path, values("id, name", "1, 'a'", "2, NULL"))
     return path
+
+
+@pytest.fixture
+def table(template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(template, tmp_path / "t")
 
 
 def assert_rejected(spark, table, error, *texts, **parameters):

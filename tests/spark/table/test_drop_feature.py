@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +27,7 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 WIDENING = {"delta.enableTypeWidening": "true"}
 PROTECTED_VERSION = "delta.requireCheckpointProtectionBeforeVersion"
@@ -53,15 +54,21 @@ def fields(table):
     return json.loads(DeltaTable(str(table)).metadata.schema_string)["fields"]
 
 
-@pytest.fixture
-def widened_table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def widened_template(spark, tmp_path_factory):
     """A table with two files of INT and one file of BIGINT."""
-    table = tmp_path / "t"
+    table = tmp_path_factory.mktemp("template") / "t"
     write_rows(spark, table, "SELECT 1 AS id, 'a' AS part", partition_by=("part",), properties=WIDENING)
     write_rows(spark, table, "SELECT 2 AS id, '' AS part")
     write_rows(spark, table, "SELECT 3000000000L AS id, 'a' AS part", merge_schema=True)
     assert types_in_files(table) == ["int32", "int32", "int64"]
     return table
+
+
+@pytest.fixture
+def widened_table(widened_template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(widened_template, tmp_path / "t")
 
 
 ROWS = [(1, "a"), (2, None), (3_000_000_000, "a")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from deltalite import DeltaTable
@@ -19,16 +21,22 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 TRACKED = {"delta.enableRowTracking": "true"}
 
 
-@pytest.fixture
-def table(spark, tmp_path, monkeypatch):
-    """A table with three files, one of which has a deletion vector. Each commit of a backfill contains two files."""
-    path = tmp_path / "t"
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """A table with three files, one of which has a deletion vector."""
+    path = tmp_path_factory.mktemp("template") / "t"
     write_rows(spark, path, "SELECT * FROM range(0, 4, 1, 1)", properties={"delta.enableDeletionVectors": "true"})
     write_rows(spark, path, "SELECT * FROM range(4, 8, 1, 1)")
     write_rows(spark, path, "SELECT * FROM range(8, 12, 1, 1)")
     delete_rows(spark, path, "id = 5")
-    monkeypatch.setattr(backfill, "FILES_PER_COMMIT", 2)
     return path
+
+
+@pytest.fixture
+def table(template, tmp_path, monkeypatch):
+    """A copy of the template. Each commit of a backfill contains two files."""
+    monkeypatch.setattr(backfill, "FILES_PER_COMMIT", 2)
+    return shutil.copytree(template, tmp_path / "t")
 
 
 def enable_row_tracking(spark, table):

@@ -6,6 +6,7 @@ The feature for these columns alone has the same effect.
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -37,7 +38,7 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
 FEATURE = {"delta.feature.materializePartitionColumns": "supported"}
@@ -171,14 +172,21 @@ def test_a_table_that_breaks_a_rule_of_iceberg_compatibility_is_not_created(
     assert not table.exists()
 
 
-@pytest.fixture
-def compatible_table(spark, table):
+@pytest.fixture(scope="module")
+def compatible_template(spark, tmp_path_factory):
     """A table with Iceberg compatibility V2 and type widening, partitioned by `part`."""
+    table = tmp_path_factory.mktemp("template") / "t"
     write_rows(
         spark, table, "SELECT 1 AS id, 'a' AS part, CAST(1 AS DECIMAL(6, 2)) AS d",
         partition_by=("part",), properties={**V2, "delta.enableTypeWidening": "true"},
     )  # fmt: skip
     return table
+
+
+@pytest.fixture
+def compatible_table(compatible_template, table):
+    """A copy of the template."""
+    return shutil.copytree(compatible_template, table)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ If it fails, the error names the winning commit, and no file of the write remain
 from __future__ import annotations
 
 import os
+import shutil
+from functools import cache
 
 import pytest
 
@@ -16,7 +18,7 @@ from deltalite.requests import Source
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 # Options of writes that replace a part of the table.
 REPLACEMENTS = {
@@ -27,8 +29,22 @@ REPLACEMENTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """Return `template(level)`, a table with this isolation level, with the id 1 in the partition `a` and 50 in `b`."""
+
+    @cache
+    def write(level):
+        table = tmp_path_factory.mktemp("template") / "t"
+        write_rows(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
+            properties={"delta.isolationLevel": level})  # fmt: skip
+        return table
+
+    return write
+
+
 @pytest.fixture
-def race(spark, tmp_path, monkeypatch):
+def race(spark, template, tmp_path, monkeypatch):
     """Return `race(write, rival, level)`, which runs `rival` between the plan and the commit of `write`.
 
     Both are the options of a write. The table has the id 1 in the partition `a` and the id 50 in `b`.
@@ -36,8 +52,7 @@ def race(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
 
     def run(write, rival, level="Serializable"):
-        write_rows(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
-            properties={"delta.isolationLevel": level})  # fmt: skip
+        shutil.copytree(template(level), table)
         run_before_commits(monkeypatch, lambda: write_rows(spark, table, **rival))
         result = write_rows(spark, table, **{"conflict_retries": 0, **write})
         return result, actions_of(table, result.version)["commitInfo"]

@@ -32,19 +32,25 @@ from tests.support.racing import run_before_commits
 from tests.support.selection import sample_every
 from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ONE_ROW = values("id", "1")
 NOBODY = 65534  # the id of the user `nobody`
 
 
-@pytest.fixture
-def table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
     """A table with three versions, each of which appends a row."""
-    table = tmp_path / "t"
+    table = tmp_path_factory.mktemp("template") / "t"
     for _ in range(3):
         write_rows(spark, table, ONE_ROW)
     return table
+
+
+@pytest.fixture
+def table(template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(template, tmp_path / "t")
 
 
 def log_file(table, version, ending="json"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from decimal import Decimal
 
 import pyarrow as pa
@@ -25,16 +26,22 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
-@pytest.fixture
-def daily_table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def daily_template(spark, tmp_path_factory):
     """A table with five rows in three partitions, each of one file. The day of the third partition is null."""
-    table = tmp_path / "daily"
+    table = tmp_path_factory.mktemp("template") / "daily"
     query = daily_rows_query("1 1", "2 1", "3 2", "4 2") + " UNION ALL SELECT 5, CAST(NULL AS DATE)"
     write_rows(spark, table, query, partition_by=("day",), optimize_write=True)
     return table
+
+
+@pytest.fixture
+def daily_table(daily_template, tmp_path):
+    """A copy of the template."""
+    return shutil.copytree(daily_template, tmp_path / "daily")
 
 
 @pytest.mark.parametrize(

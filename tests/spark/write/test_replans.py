@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from functools import partial
 
 import pytest
@@ -16,7 +17,7 @@ from deltalite.txn.proposal import BaseState, Operation, Proposal
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 NEW_ROW = values("id, day", "2, 'a'")
 RIVAL = {"query": values("id, day", "5, 'a'")}
@@ -31,16 +32,23 @@ REPLACEMENTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """A table with three rows in two partitions."""
+    table = tmp_path_factory.mktemp("template") / "t"
+    old_rows = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
+    write_rows(spark, table, old_rows, partition_by=("day",))
+    return table
+
+
 @pytest.fixture
-def race(spark, tmp_path, monkeypatch):
+def race(spark, template, tmp_path, monkeypatch):
     """Return `race(write_options, *rivals)`, which writes, and runs one rival before each of its attempts to commit.
 
     `race.table` has three rows. `race.uncommitted_files` has a set for each rival: the data files that no commit had
     added when the rival started.
     """
-    table = tmp_path / "t"
-    old_rows = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
-    write_rows(spark, table, old_rows, partition_by=("day",))
+    table = shutil.copytree(template, tmp_path / "t")
 
     def run_rival(rival):
         run.uncommitted_files.append(data_files(table) - committed_files(table))
