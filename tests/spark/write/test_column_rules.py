@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -18,37 +19,54 @@ from deltalite.errors import (
 from tests.support.column_rules import assert_write_rejected, field, invariant, write_empty_table
 from tests.support.tables import actions_of, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
-def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
+VALID_ROW = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
+INVALID_ROWS = [
+    ("SELECT 100, named_struct('x', 1), 'a'", r"invariant of the column 'id' is \(id < 100\).*\"id\":100"),
+    ("SELECT NULL, named_struct('x', 1), 'a'", r"invariant of the column 'id'.*\"id\":null"),
+    ("SELECT 2, named_struct('x', 0), 'a'", r"invariant of the column 'x' is \(s.x > 0\)"),
+    ("SELECT 2, NULL, 'a'", r"invariant of the column 'x'"),
+    ("SELECT 3, named_struct('x', 1), 'abcdef'", r"CHECK constraint 'short' is \(length.*abcdef"),
+    ("SELECT 3, named_struct('x', 1), NULL", "'name' is NOT NULL"),
+]
+"""Rows that break a rule of `constrained_template`, each with a text of the error."""
+MODES = [{}, {"mode": "overwrite"}, {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True}]
+CASES = [
+    pytest.param(*INVALID_ROWS[row], MODES[mode], marks=[] if row % len(MODES) == mode else pytest.mark.campaign)
+    for row in range(len(INVALID_ROWS))
+    for mode in range(len(MODES))
+]
+"""Each row in each mode. `make test` writes each row in one mode, and two rows in each mode."""
+
+
+@pytest.fixture(scope="module")
+def constrained_template(spark, tmp_path_factory):
+    """A table with a valid row, and with invariants, a constraint and a column that is NOT NULL."""
     struct_type = {"type": "struct", "fields": [field("x", "integer", delta__invariants=invariant("s.x > 0"))]}
     table = write_empty_table(
-        tmp_path / "t",
+        tmp_path_factory.mktemp("template") / "t",
         field("id", "integer", delta__invariants=invariant("id < 100")),
         field("s", struct_type),
         field("name", "string", nullable=False),
         features=["checkConstraints"],
         configuration={"delta.constraints.short": "length(name) < 5 OR id = 50"},
     )
-    valid_row = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
-    write_rows(spark, table, valid_row)
-    invalid_rows = [
-        ("SELECT 100, named_struct('x', 1), 'a'", r"invariant of the column 'id' is \(id < 100\).*\"id\":100"),
-        ("SELECT NULL, named_struct('x', 1), 'a'", r"invariant of the column 'id'.*\"id\":null"),
-        ("SELECT 2, named_struct('x', 0), 'a'", r"invariant of the column 'x' is \(s.x > 0\)"),
-        ("SELECT 2, NULL, 'a'", r"invariant of the column 'x'"),
-        ("SELECT 3, named_struct('x', 1), 'abcdef'", r"CHECK constraint 'short' is \(length.*abcdef"),
-        ("SELECT 3, named_struct('x', 1), NULL", "'name' is NOT NULL"),
-    ]
-    for invalid_row, problem in invalid_rows:
-        for options in (
-            {},
-            {"mode": "overwrite"},
-            {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True},
-        ):
-            query = f"{valid_row} UNION ALL {invalid_row}"
-            assert_write_rejected(spark, table, ConstraintViolationError, problem, query, **options)
+    write_rows(spark, table, VALID_ROW)
+    return table
+
+
+@pytest.mark.parametrize(("invalid_row", "problem", "options"), CASES)
+def test_rows_must_satisfy_invariants_and_constraints(spark, constrained_template, invalid_row, problem, options):
+    query = f"{VALID_ROW} UNION ALL {invalid_row}"
+    assert_write_rejected(spark, constrained_template, ConstraintViolationError, problem, query, **options)
+
+
+def test_a_new_schema_must_have_the_columns_of_a_constraint_and_drops_other_rules(
+    spark, constrained_template, tmp_path
+):
+    table = shutil.copytree(constrained_template, tmp_path / "t")
     write_rows(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
     assert [r[0] for r in rows(table)] == [1, 50]
     assert_write_rejected(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
