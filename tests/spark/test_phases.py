@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from itertools import pairwise
@@ -41,12 +42,19 @@ AUDITS = (Audit(name="positive", rows="id < 0"),)
 COMMIT = {"start", "plan", "commit", "after_commit"}
 
 
-@pytest.fixture
-def table(spark, tmp_path):
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
     """A table with two versions, each with a file."""
+    table = tmp_path_factory.mktemp("template") / "orders"
     for number in range(2):
-        write_rows(spark, tmp_path / "lake" / "orders", ROWS, run=f"run {number}")
-    return str(tmp_path / "lake" / "orders")
+        write_rows(spark, table, ROWS, run=f"run {number}")
+    return table
+
+
+@pytest.fixture
+def table(template, tmp_path):
+    """The address of a copy of the template."""
+    return str(shutil.copytree(template, tmp_path / "lake" / "orders"))
 
 
 def report(folder, command, job_request, capfd, monkeypatch):
@@ -120,6 +128,12 @@ def test_the_age_of_the_driver_is_unknown_if_its_context_is_older_than_the_job(s
     assert age_s * 1000 >= now_ms - spark.sparkContext.startTime - 1000, "the JVM is older than its context"
 
 
+def test_the_start_of_a_job_begins_with_its_driver(spark, tmp_path, table, capfd, monkeypatch):
+    monkeypatch.setattr(runner, "driver_age_s", lambda _spark, **_options: 7.5)
+    result, _ = report(tmp_path, vacuum, VacuumRequest(table=table, dry_run=True), capfd, monkeypatch)
+    assert result.phases["start"] == 7.5
+
+
 # A script that runs the unchanged job, and prints the age of the driver that the job sees.
 PRINTING_JOB = f"""
 import runpy, sys
@@ -138,6 +152,7 @@ runpy.run_path({str(WRITE_JOB)!r}, run_name="__main__")
 """
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_the_start_of_a_submitted_job_begins_with_its_jvm(tmp_path):
     script = tmp_path / "printing.py"
