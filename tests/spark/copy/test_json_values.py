@@ -9,9 +9,10 @@ from deltalite.commands.table import define_table
 from deltalite.errors import SourceError
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, write_file
+from tests.support.selection import sample_every
 from tests.support.tables import rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 GOOD = [
     '{"id":1}', '{"id":2,"n":[{"a":1},{"a":2}]}', '{"id":3,"t":"}{"}', '{"id":4,"t":"[1] x\\" }, {"},', ' {"id":5} ',
@@ -33,16 +34,23 @@ def ids(table):
     return sorted(row[0] for row in rows(table))
 
 
-@pytest.mark.parametrize("schema", [None, "id INT, t STRING"])
-def test_such_records_fail_the_load_or_go_to_the_quarantine(spark, landing, table, quarantine, schema):
+SCHEMAS = [None, "id INT, t STRING"]
+
+
+@pytest.mark.parametrize(("record", "schema"), sample_every(4, [(bad, schema) for bad in BAD for schema in SCHEMAS]))
+def test_such_a_record_fails_a_load_without_a_quarantine(spark, landing, table, record, schema):
+    write_file(landing, "bad.json", '{"id":0}\n' + record)
+    with pytest.raises(SourceError, match=r"/bad\.json has more text after its first JSON value, and .*: .*[{]"):
+        copy_files(spark, table, landing, "json", schema=schema)
+    assert ids(table) == []
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_such_records_go_to_the_quarantine(spark, landing, table, quarantine, schema):
     options = {"schema": schema}
     write_file(landing, "good.json", "\n".join(GOOD))
     copy_files(spark, table, landing, "json", **options)
     assert ids(table) == list(range(1, 12))
-    for number, record in enumerate(BAD):
-        write_file(landing, "bad.json", '{"id":0}\n' + record, second=number)
-        with pytest.raises(SourceError, match=r"/bad\.json has more text after its first JSON value, and .*: .*[{]"):
-            copy_files(spark, table, landing, "json", **options)
     write_file(landing, "bad.json", "\n".join([*BAD, *(record.replace(":1", ":3") for record in GOOD)]))
     copy_files(spark, table, landing, "json", quarantine=str(quarantine), max_bad_share=1, **options)
     assert len(ids(table)) == 2 * 11
