@@ -74,9 +74,9 @@ def test_files_can_be_skipped_by_each_clustering_column(spark, table):
 
 
 def test_an_optimize_clusters_only_new_files_unless_it_is_full(spark, table):
-    write_rows(spark, table, QUERY.format(0, 20_000, 1))
+    write_rows(spark, table, QUERY.format(0, 2_000, 1))
     optimize_table(spark, table)
-    write_rows(spark, table, QUERY.format(20_000, 22_000, 1))
+    write_rows(spark, table, QUERY.format(2_000, 2_200, 1))
     rows_before = rows(table)
     result = optimize_table(spark, table)
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (1, 1)
