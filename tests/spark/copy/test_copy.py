@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import deltalite.commands.copy.plan as plan_module
@@ -29,7 +32,7 @@ from tests.support.copying import copy_files, loaded_names, write_bytes, write_f
 from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 @pytest.fixture
@@ -212,9 +215,14 @@ def test_other_readers_can_read_bytes_of_text_files_that_are_not_utf_8(spark, tm
 def test_parquet_files_with_different_types_are_read_with_the_types_of_the_table(spark, tmp_path, table):
     landing = tmp_path / "landing"
     define_table(spark, TableRequest(table=str(table), schema="id BIGINT, price DECIMAL(9,2)"))
-    queries = ["1 AS id", "2L AS id, 1.5 AS price", "3 AS id", "4L AS id, true AS new"]
-    for number, query in enumerate(queries):
-        spark.sql(f"SELECT {query}").coalesce(1).write.parquet(f"{landing}/{number}")
+    prices, int32 = pa.array([Decimal("1.5")], pa.decimal128(2, 1)), pa.int32()
+    columns = [
+        {"id": pa.array([1], int32)}, {"id": [2], "price": prices}, {"id": pa.array([3], int32)},
+        {"id": [4], "new": [True]},
+    ]  # fmt: skip
+    for number, arrays in enumerate(columns):
+        (landing / str(number)).mkdir(parents=True)
+        pq.write_table(pa.table(arrays), landing / str(number) / "part-0.parquet")
     with pytest.raises(SchemaMismatchError, match=r"new.*merge_schema"):
         copy_files(spark, table, landing, "parquet")
     copy_files(spark, table, landing, "parquet", pattern="[0-2]/*")
