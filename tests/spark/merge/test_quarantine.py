@@ -15,7 +15,7 @@ from tests.support.racing import run_before_commits
 from tests.support.scd import apply_rows
 from tests.support.tables import actions_of, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ON = "target.id = source.id"
 UPSERT = {
@@ -95,10 +95,23 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
     assert (retry.skipped, retry.quarantine, retry.audits) == (True, second.quarantine, second.audits)
     only_bad = run("c", "6, 'bad', -1, 1")
     assert (only_bad.committed, only_bad.quarantine.rows, only_bad.metrics["numSourceRows"]) == (True, 1, 0)
-    clean = run("d", "6, 'six', 1, 1")
+
+
+@pytest.mark.campaign
+def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows(spark, tmp_path):
+    table, quarantine = tmp_path / "t", tmp_path / "quarantine"
+
+    def run(name, row):
+        query = values("id, note, amount", row)
+        return merge_into(
+            spark, table, query, ON, **UPSERT, run=name, create_if_missing=True, **options(quarantine, NO_ID, NEGATIVE)
+        )
+
+    run("c", "5, 'bad', -1")
+    clean = run("d", "6, 'six', 1")
     assert (clean.quarantine.version, clean.quarantine.rows) == (None, 0)
     versions = (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version)
-    without_run = run(None, "6, 'six', -1, 1")
+    without_run = run(None, "6, 'six', -1")
     assert (without_run.committed, without_run.quarantine.rows) == (True, 1), "the quarantine has a row of this commit"
     nothing = merge_into(
         spark, table, values("id", "6"), ON, matched=[{"delete": True, "condition": "false"}],

@@ -24,7 +24,7 @@ from tests.support.properties import FEED
 from tests.support.selection import sampled
 from tests.support.tables import actions_of, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ON = "target.id = source.id"
 DAY = dt.date(2026, 2, 3)
@@ -296,9 +296,8 @@ SAMPLED_MERGES_AGAINST_RULES = ("a constraint, by source", "a generated column",
 def table_with_rules(spark, tmp_path_factory):
     """A table with rules and two rows. The merges into it are rejected."""
     table = table_with_column_rules(tmp_path_factory.mktemp("rules") / "t")
-    source = "SELECT * FROM VALUES (1L, 7, TIMESTAMP'2026-01-02 11:00:00'), (2L, 2, NULL) AS rows(id, x, at)"
-    merge_into(spark, table, source, ON, **UPSERT)
-    merge_into(spark, table, "SELECT 2L AS id", ON, matched=[{"update": {"x": "-2", "kind": "'debt'"}}])
+    source_rows = "(1L, 7, TIMESTAMP'2026-01-02 11:00:00', 'new'), (2L, -2, NULL, 'debt')"
+    merge_into(spark, table, f"SELECT * FROM VALUES {source_rows} AS rows(id, x, at, kind)", ON, **UPSERT)
     return table
 
 
