@@ -129,9 +129,9 @@ def test_the_age_of_the_driver_is_unknown_if_its_context_is_older_than_the_job(s
 
 
 def test_the_start_of_a_job_begins_with_its_driver(spark, tmp_path, table, capfd, monkeypatch):
-    monkeypatch.setattr(runner, "driver_age_s", lambda _spark, **_options: 7.5)
+    monkeypatch.setattr(runner, "driver_age_s", lambda _spark, **_options: 86_400.0)
     result, _ = report(tmp_path, vacuum, VacuumRequest(table=table, dry_run=True), capfd, monkeypatch)
-    assert result.phases["start"] == 7.5
+    assert result.phases["start"] == 86_400
 
 
 # A script that runs the unchanged job, and prints the age of the driver that the job sees.
