@@ -60,8 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Set the markers `spark`, `server` and `slow`. Without `--campaign`, deselect the tests of the campaign."""
+    folders: dict[Path, str] = {}
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if (folder := folders.get(item.path)) is None:
+            folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+            folders[item.path] = folder
         if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if folder in SERVER_FOLDERS:
@@ -73,7 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     campaign_only = [item for item in items if item.get_closest_marker("campaign") or _is_outside_sample(item)]
     if campaign_only:
         config.hook.pytest_deselected(items=campaign_only)
-        items[:] = [item for item in items if item not in set(campaign_only)]
+        deselected = set(campaign_only)
+        items[:] = [item for item in items if item not in deselected]
     config.stash[CAMPAIGN_ONLY] = len(campaign_only)
     if hasattr(config, "workeroutput"):
         config.workeroutput["campaign_only"] = len(campaign_only)
