@@ -45,6 +45,9 @@ MODULES_THAT_WRAP_JAVA = frozenset({"py4j", "catalyst"})
 
 def uses_java(source: str) -> bool:
     """Whether a module reaches Java: by an attribute, by `getattr`, or by an import."""
+    # A search in the text is many times as fast as the parser, and most modules have none of these names.
+    if not any(name in source for name in JAVA_ATTRIBUTES | MODULES_THAT_WRAP_JAVA):
+        return False
     return any(
         _java_names_of(node) & (JAVA_ATTRIBUTES | MODULES_THAT_WRAP_JAVA) for node in ast.walk(ast.parse(source))
     )
