@@ -174,20 +174,18 @@ def airflow_db() -> Iterator[Path]:
     `empty.db` in this folder is a copy of this database. Tests that need a separate Airflow copy it, because Airflow
     takes seconds to create a database.
 
-    The fixture also creates the in-process API server of `dag.test()` once. Creating it takes seconds, and Airflow
-    creates one for each task.
+    All tasks of `dag.test()` then share one in-process API server.
     """
     from contextlib import closing
-    from functools import cache
     from sqlite3 import connect
 
-    from airflow.sdk.execution_time import supervisor
     from airflow.utils.db import initdb
+
+    from tests.support.api_server import share_api_server
 
     initdb()
     with closing(connect(AIRFLOW_HOME / "airflow.db")) as database, closing(connect(AIRFLOW_HOME / "empty.db")) as copy:
         database.backup(copy)
-    patch = pytest.MonkeyPatch()
-    patch.setattr(supervisor, "in_process_api_server", cache(supervisor.in_process_api_server))
-    yield AIRFLOW_HOME
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        share_api_server(patch)
+        yield AIRFLOW_HOME

@@ -38,8 +38,12 @@ with DAG("lineage", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     load >> wait >> upsert >> forget
 
 if __name__ == "__main__":
-    from tests.support.airflow_versions import DagBag
+    import pytest
 
+    from tests.support.airflow_versions import DagBag
+    from tests.support.api_server import share_api_server
+
+    share_api_server(pytest.MonkeyPatch())
     dag = DagBag(Path(__file__)).dags["lineage"]
     for _ in range(2):
         dag.test(logical_date=datetime(2026, 1, 1, tzinfo=UTC), run_after=datetime(2026, 1, 2, tzinfo=UTC))

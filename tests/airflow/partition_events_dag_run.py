@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 
 from airflow.sdk import DAG, AssetAlias, PartitionedAssetTimetable, PartitionedAtRuntime, task
@@ -45,16 +44,16 @@ with DAG("each_event", schedule=[ORDERS], start_date=START):
     show()
 
 if __name__ == "__main__":
+    import pytest
     from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetPartitionDagRun
     from airflow.models.dag import DagModel
-    from airflow.sdk.execution_time import supervisor
     from airflow.utils.session import create_session
     from sqlalchemy import delete, select, update
 
     from tests.support.airflow_versions import DagBag
+    from tests.support.api_server import share_api_server
 
-    # All tasks share one API server, because each new server takes seconds to start.
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
+    share_api_server(pytest.MonkeyPatch())
     dags = DagBag(Path(__file__)).dags
     stored_by_producer = {}
     for consumer in ("each_partition", "each_event"):

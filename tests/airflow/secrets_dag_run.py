@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 
 from airflow.sdk import DAG
@@ -49,15 +48,15 @@ with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     delta_maintenance.partial(operator_args={"conf": SECRET_SETTINGS}).expand(table=[f"{lake}/orders"])
 
 if __name__ == "__main__":
+    import pytest
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.models.xcom import XComModel
-    from airflow.sdk.execution_time import supervisor
     from airflow.utils.session import create_session
 
     from tests.support.airflow_versions import DagBag
+    from tests.support.api_server import share_api_server
 
-    # All tasks share one API server, because each new server takes seconds to start.
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
+    share_api_server(pytest.MonkeyPatch())
     DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
     with create_session() as session:
         stored_values = {
