@@ -30,6 +30,9 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 NOT_ON_OLDEST := $(patsubst %,--ignore=tests/airflow/page/test_%.py, \
     accessibility changed_rows columns freshness layout_view list_in_browser plots)
 
+# All tests of these folders need Spark or a server, or are slow. Without them, pytest collects the quick tests faster.
+NOT_QUICK := $(patsubst %,--ignore=tests/%,clusters faults interop packaging spark storage system)
+
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
@@ -71,7 +74,7 @@ reference: $(STAMP) # makes the environment of the tests with delta-spark: anoth
 	@scripts/setup_reference.sh
 
 quick: lint ## Check style and types, and run the tests that need neither Spark nor a server (3 minutes)
-	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not (spark or server or slow)" $(ARGS)
+	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not (spark or server or slow)" $(NOT_QUICK) $(ARGS)
 
 smoke: setup classes ## Run each operation once on Spark, and one DAG through Airflow (6 minutes)
 	.venv/bin/python -m pytest $(DISTRIBUTED) -m smoke $(ARGS)
