@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from tests.faults.crash_site import CHANGES, MOVES
+from tests.faults.crash_site import CHANGES
 from tests.faults.killing import kill_at_steps
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.tables import rows
@@ -21,6 +21,7 @@ PUTS = ("os.link", "end")
     "is_first", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["new files", "the first load"]
 )
 def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_first):
+    """Outside the campaign, the test kills the program only at the links of files of the log, and at its end."""
     landing, template = tmp_path / "landing", None if is_first else tmp_path / "template"
     write_file(landing, "1.csv", "id\n1\n")
     if template is not None:
@@ -33,7 +34,7 @@ def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_f
         "copy_new_files",
         rows_before=None if is_first else rows(template),
         rows_after=[(1,), (2,)],
-        kinds=CHANGES if spark_site.is_campaign else MOVES,
+        kinds=CHANGES if spark_site.is_campaign else PUTS,
         landing=str(landing),
         run=RUN,
     )

@@ -36,7 +36,7 @@ def make_template(spark, table, program):
     return table
 
 
-@pytest.mark.sample("write_with_rejected_rows", "merge_with_rejected_rows")
+@pytest.mark.sample("merge_with_rejected_rows")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_task_that_is_killed_between_its_two_commits_leaves_each_row_once(spark, spark_site, tmp_path, program):
     """The quarantine lies beside the table, so its file changes are steps too."""
