@@ -42,7 +42,9 @@ _SMALL_JOB_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.locality.wait": "0s",  # Otherwise one executor may run all tasks of a small shuffle.
     "spark.ui.enabled": "false",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # the JVMs live for seconds
+    # The JVMs live for seconds.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"

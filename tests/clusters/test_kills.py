@@ -16,7 +16,7 @@ TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirec
 @pytest.mark.parametrize("state", ["RUNNING", pytest.param("FINISHED", marks=pytest.mark.campaign)])
 @TRACKED_MODES
 def test_a_retry_after_a_killed_worker_returns_the_result_of_its_job(mode, state):
-    parameters = slow_write(mode, "orders")
+    parameters = slow_write(mode, "orders", conf={"spark.executor.instances": "1"})
     earlier_jobs = mode.applications().keys()
     job_id = submit_and_kill_worker(mode, parameters)
     wait_until(f"the job is {state}", lambda: mode.applications()[job_id] == state)

@@ -15,7 +15,7 @@ _ENDS_WITHIN_SECONDS = 5
 class ServerProcesses:
     """Processes by name. The end of the context sends SIGTERM to them, in reverse order.
 
-    A process that has not ended after five seconds gets SIGKILL.
+    The processes that have not ended five seconds later get SIGKILL.
     """
 
     def __init__(self, logs: Path) -> None:
@@ -32,9 +32,10 @@ class ServerProcesses:
     ) -> None:
         for process in reversed(self._processes.values()):
             process.terminate()
+        deadline = time.monotonic() + _ENDS_WITHIN_SECONDS
         for process in self._processes.values():
             try:
-                process.wait(_ENDS_WITHIN_SECONDS)
+                process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -222,6 +222,8 @@ def _sites(
             "yarn.resourcemanager.resource-tracker.address": f"127.0.0.1:{next(ports)}",
             "yarn.resourcemanager.admin.address": f"127.0.0.1:{next(ports)}",
             "yarn.resourcemanager.scheduler.class": scheduler,
+            # Each heartbeat of a node starts and ends containers. The default is a second.
+            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
             "yarn.scheduler.minimum-allocation-mb": "128",
             "yarn.scheduler.maximum-allocation-mb": "4096",
             "yarn.nodemanager.resource.memory-mb": "4096",
