@@ -31,7 +31,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
 from airflow.utils.types import DagRunType
-from sqlalchemy import JSON, Text, and_, cast, func, or_, select, type_coerce
+from sqlalchemy import JSON, Text, and_, case, cast, func, or_, select, type_coerce
 
 from airflow_provider_deltalite.page.freshness import Schedule
 from airflow_provider_deltalite.page.known_tables import AssetFacts, TaskName, WrittenTable
@@ -44,6 +44,9 @@ _MAX_RESULT_LENGTH = 64 * 1024
 _RUNS_PER_QUERY = 200
 _MAX_WRITTEN_TABLES = 5_000
 _MAX_ADDRESS_LENGTH = 2_000
+_MAX_FIELDS_LENGTH = 32 * 1024
+# PostgreSQL reads no value of a JSON text with one of these escapes: NUL, and a surrogate, which may lack its pair.
+_UNREADABLE_ESCAPES = ("\\u0000", "\\ud")
 # The operators that change rows, or that make a table.
 _WRITERS = (
     "DeltaConvertOperator",
@@ -128,11 +131,8 @@ class AirflowDatabase:
         task could not write.
         """
         with create_session() as session:
-            rows = session.execute(_written_tables()).all()
-        return [
-            WrittenTable(task=TaskName(dag_id=dag_id, task_id=task_id), address=address, conn_id=conn_id or None)
-            for dag_id, task_id, address, conn_id in rows
-        ]
+            written = list(map(_written_table, session.execute(_written_tables())))
+        return [*dict.fromkeys(table for table in written if table.address)]
 
     def existing_runs(self, runs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         """Return those pairs of DAG id and run id that are DAG runs of this Airflow."""
@@ -227,13 +227,22 @@ def _watchers() -> Any:
 
 
 def _written_tables() -> Any:
-    """Return the query for the rendered tables and connections of tasks that succeeded."""
+    """Return the query for the rendered tables and connections of tasks that succeeded.
+
+    The column `text` has all fields as JSON if the database may not be able to read values from it; otherwise it is
+    NULL. A database evaluates a `CASE` in its order, so it never reads a value from such a text.
+    """
     fields, task = RenderedTaskInstanceFields, TaskInstance
     values = type_coerce(fields.rendered_fields, JSON)  # Airflow 3.1 declares another type
-    address = values["table"].as_string().label("address")
-    conn_id = values["storage_conn_id"].as_string().label("conn_id")
+    text = cast(fields.rendered_fields, Text)
+    is_unreadable = or_(*(text.contains(escape, autoescape=True) for escape in _UNREADABLE_ESCAPES))
+    address, conn_id = (
+        case((is_unreadable, None), else_=values[name].as_string()).label(label)
+        for name, label in (("table", "address"), ("storage_conn_id", "conn_id"))
+    )
+    unreadable_text = case((is_unreadable, text), else_=None).label("text")
     return (
-        select(fields.dag_id, fields.task_id, address, conn_id)
+        select(fields.dag_id, fields.task_id, address, conn_id, unreadable_text)
         .join(
             task,
             and_(
@@ -244,10 +253,21 @@ def _written_tables() -> Any:
             ),
         )
         .where(task.operator.in_(_WRITERS), task.state == TaskInstanceState.SUCCESS)
-        .where(func.length(values["table"].as_string()) <= _MAX_ADDRESS_LENGTH)
+        .where(or_(func.length(address) <= _MAX_ADDRESS_LENGTH, func.length(unreadable_text) <= _MAX_FIELDS_LENGTH))
         .distinct()
         .order_by(fields.dag_id, fields.task_id, address)
         .limit(_MAX_WRITTEN_TABLES)
+    )
+
+
+def _written_table(row: Any) -> WrittenTable:
+    """Return the table of a row of `_written_tables`; its address is empty if the row has none."""
+    fields = {"table": row.address, "storage_conn_id": row.conn_id} if row.text is None else _parsed(row.text)
+    address = _text(fields, "table") or ""
+    return WrittenTable(
+        task=TaskName(dag_id=row.dag_id, task_id=row.task_id),
+        address=address if len(address) <= _MAX_ADDRESS_LENGTH else "",
+        conn_id=_text(fields, "storage_conn_id"),
     )
 
 

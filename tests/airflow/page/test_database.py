@@ -15,6 +15,7 @@ from airflow_provider_deltalite.page.known_tables import TaskName, WrittenTable
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import task_metadata
+from tests.support.postgres import postgres
 from tests.unit.builders import create
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -163,6 +164,44 @@ def test_the_tables_of_operators_that_write_and_succeeded_are_known(session):
         WrittenTable(task=TaskName(dag_id="page_written", task_id=task_id), address=address, conn_id=conn_id)
         for task_id, address, conn_id in expected
     ]
+
+
+def test_a_rendered_text_that_postgresql_cannot_read_hides_no_table(monkeypatch):
+    """An option of a CSV source may be NUL (`quote`), and PostgreSQL then reads no value of the task's fields."""
+    pytest.importorskip("psycopg2")
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import create_engine, insert, text
+    from sqlalchemy.orm import Session
+
+    from airflow_provider_deltalite.page import database
+
+    tasks = [
+        ("nul", {"table": "/lake/nul", "storage_conn_id": "lake", "source": {"options": {"quote": "\x00"}}}),
+        ("plain", {"table": "/lake/plain", "storage_conn_id": None}),
+        ("surrogate", {"table": "/lake/é😀", "user_metadata": "\ud800"}),
+        ("without", {"table": None, "user_metadata": "\x00"}),
+        ("many", {"table": "/lake/many", "user_metadata": "\x00" * 10_000}),
+    ]
+    with postgres() as address:
+        engine = create_engine(address)
+        import_all_models()
+        Base.metadata.create_all(engine)
+        with Session(engine) as session:
+            session.execute(text("SET session_replication_role = replica"))  # without the rows of the DAG and its run
+            for task_id, fields in tasks:
+                task = {"dag_id": "page_nul", "run_id": "r", "task_id": task_id, "map_index": -1}
+                values = {"try_number": 1, "pool": "p", "pool_slots": 1, "operator": "DeltaWriteOperator"}
+                session.execute(insert(TaskInstance).values(**task, **values, state="success"))
+                session.execute(insert(RenderedTaskInstanceFields).values(**task, rendered_fields=fields))
+            session.commit()
+        monkeypatch.setattr(database, "create_session", lambda: Session(engine))
+        written = AirflowDatabase().written_tables()
+        engine.dispose()
+    expected = [("nul", "/lake/nul", "lake"), ("plain", "/lake/plain", None), ("surrogate", "/lake/é😀", None)]
+    assert sorted((table.task.task_id, table.address, table.conn_id) for table in written) == expected
 
 
 def test_the_writers_are_operators_of_this_package():
