@@ -128,7 +128,7 @@ class AirflowDatabase:
         """Return the tables that tasks of this package have written in runs whose rendered fields Airflow still has.
 
         Only tasks that succeeded count. So a user who chooses the table of a run by a parameter sees no table that the
-        task could not write.
+        task could not write, unless the user may mark a failed task as successful.
         """
         with create_session() as session:
             written = list(map(_written_table, session.execute(_written_tables())))

@@ -25,7 +25,13 @@ NOT_ALLOWED = (
 )
 
 # The errors for which a vacuum is not a possible cause.
-_OTHER_CAUSES = ("InvalidRequestError", "Overloaded", "ChangeFeedUnavailableError", "VersionNotFoundError")
+_OTHER_CAUSES = (
+    "InvalidRequestError",
+    "Overloaded",
+    "ChangeFeedUnavailableError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+)
 
 
 class RowChoice(StrEnum):

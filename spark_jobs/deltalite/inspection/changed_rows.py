@@ -14,6 +14,7 @@ from deltalite.change_feed.appends import plan_appends
 from deltalite.columnar.predicates.filters import from_filters
 from deltalite.columnar.predicates.where import parse_where
 from deltalite.errors import ChangeFeedUnavailableError, SourceRowsChangedError
+from deltalite.inspection.inner_files import inner_files
 from deltalite.inspection.preview import BATCH_ROWS, Deadline, RowPreview, collect_rows, shown_columns
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.snapshot import Snapshot
@@ -41,6 +42,7 @@ def read_changed_rows(
 
     Raises:
         ChangeFeedUnavailableError: the version changed rows, but did not record them, or its schema cannot read them.
+        UnsupportedFeatureError: a file is outside of the table's folder.
         DeltaLiteError: a condition is invalid, or the version or its rows cannot be read.
     """
     deadline = Deadline(max_seconds, clock)
@@ -50,7 +52,7 @@ def read_changed_rows(
     names = shown_columns(snapshot.schema)
     batches = read_changes(
         plan,
-        files=deadline.files_in_time(plan.files),
+        files=deadline.files_in_time(inner_files(plan.files, store.root)),
         columns=names,
         predicate=predicate,
         batch_size=BATCH_ROWS,

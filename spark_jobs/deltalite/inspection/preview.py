@@ -21,6 +21,7 @@ from deltalite.columnar.reader.data_file import data_files
 from deltalite.columnar.reader.stream import read_files
 from deltalite.columnar.skipping.files import prune
 from deltalite.inspection.cells import cell_text
+from deltalite.inspection.inner_files import inner_files
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
@@ -102,6 +103,7 @@ def read_preview(
         clock: returns seconds.
 
     Raises:
+        UnsupportedFeatureError: a file is outside of the table's folder.
         DeltaLiteError: a condition is invalid, or the version or its rows cannot be read.
     """
     deadline = Deadline(max_seconds, clock)
@@ -111,7 +113,7 @@ def read_preview(
     files = prune(snapshot.files, predicate, snapshot.table_schema)
     batches = read_files(
         store,
-        deadline.files_in_time(data_files(files)),
+        deadline.files_in_time(inner_files(data_files(files), store.root)),
         snapshot.table_schema,
         columns=names,
         predicate=predicate,
