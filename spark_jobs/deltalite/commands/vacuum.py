@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.effort import EXECUTION_TIME
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.errors import DeltaLiteError, StorageError
@@ -94,6 +95,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     )
     if isinstance(started, OperationResult):
         return started
+    started_s = time.monotonic()
     try:
         _check_clock(store, started.version)
         PHASES.begin(Phase.DELETE)
@@ -102,7 +104,9 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     except Exception:  # record any failure in the log before the error propagates
         _record_failure(spark, request, store)
         raise
-    result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome))
+    # The time of the attempt that commits VACUUM END does not include the deletion of the files.
+    time_metric = {EXECUTION_TIME: round((time.monotonic() - started_s) * 1000)}
+    result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome) | time_metric)
     advance_last_vacuum(store, started.plan.swept_version)
     _delete_unneeded_records(store, clock_ms())
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,20 @@ def test_history_shows_start_and_end_with_the_names_of_delta_spark(history):
     assert "txn" not in actions_of(history.folder, 3) and actions_of(history.folder, 4)["txn"]["appId"] == "run"
     assert (result.operation, result.version, result.committed) == ("VACUUM END", 4, True)
     assert "why" in end["userMetadata"]
+
+
+def test_the_time_of_the_end_is_that_of_the_deletion(history, monkeypatch):
+    now_s, sweep = [0.0], command.sweep
+
+    def slow_sweep(tree, plan):
+        now_s[0] += 60
+        return sweep(tree, plan)
+
+    monkeypatch.setattr(command, "sweep", slow_sweep)
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    result = run_vacuum(history)
+    end = actions_of(history.folder, result.version)["commitInfo"]
+    assert end["operationMetrics"]["executionTimeMs"] == "60000" and result.metrics["executionTimeMs"] == 60_000
 
 
 def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
