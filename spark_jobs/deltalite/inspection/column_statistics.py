@@ -101,7 +101,7 @@ class _Block:
     """Some files with their parsed statistics.
 
     - `records`: the rows with the soft-deleted ones; null if their number is unknown.
-    - `live_rows`: the rows that are not soft-deleted; null if their number is unknown.
+    - `live_rows`: the rows that are not soft-deleted; null if their number is unknown, or if the log contradicts it.
     - `is_wide`: whether the statistics may be those of soft-deleted rows.
     - `is_empty`: whether all rows of the file are soft-deleted.
     """
@@ -121,6 +121,7 @@ class _Block:
         deleted_rows = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
         records = _member(stats, ("numRecords",))
         live_rows = pc.subtract(records, deleted_rows)
+        live_rows = values_where(pc.greater_equal(live_rows, 0), live_rows)  # null if the log contradicts the number
         is_loose = pc.equal(_member(stats, ("tightBounds",)), False)
         is_empty = pc.and_kleene(pc.equal(live_rows, 0), pc.greater(deleted_rows, 0))
         return cls(

@@ -82,13 +82,13 @@ class TableOverview:
 
     @property
     def live_rows(self) -> int | None:
-        """The rows that are not soft-deleted; None if the statistics of a file lack the number."""
-        return None if self.rows is None else self.rows - self.deleted_rows
+        """The rows that are not soft-deleted; None if their number is unknown, or if the log contradicts it."""
+        return None if self.rows is None or self.rows < self.deleted_rows else self.rows - self.deleted_rows
 
     @property
     def deleted_rows_ratio(self) -> float:
-        """The share of soft-deleted rows; 0 if the number of rows is unknown."""
-        return self.deleted_rows / self.rows if self.rows else 0.0
+        """The share of soft-deleted rows; 0 if the number of live rows is unknown."""
+        return self.deleted_rows / self.rows if self.rows and self.live_rows is not None else 0.0
 
 
 def read_overview(

@@ -83,6 +83,7 @@ def test_a_file_with_nulls_only_has_no_bounds():
 def test_contradictory_statistics_are_unknown():
     assert statistics_of_files("long", stats(low=9, high=3, nulls=11)) == ColumnStatistics(nulls=None)
     assert statistics_of_files("long", stats(low=1, high=3, nulls=-1)).nulls is None
+    assert statistics_of_files("long", stats(records=1, nulls=1), deletion_vector=VECTOR).nulls is None
 
 
 def test_a_deletion_vector_makes_values_bounds():

@@ -14,6 +14,7 @@ from deltalite.inspection.overview import MAX_COLUMNS, read_overview
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.inspection.table_rows import Outcome
 from deltalite.inspection.version_changes import MAX_PATHS, read_version_changes
+from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.requests import DEFAULT_THRESHOLDS
@@ -22,7 +23,18 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.txn.find_run import CLOCK_SKEW_SECONDS
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.valid_table import create_valid_table
-from tests.unit.builders import NOON_MS, add, append_files, commit_actions, create, metadata, new_store, put_raw, struct
+from tests.unit.builders import (
+    NOON_MS,
+    add,
+    append_files,
+    commit_actions,
+    create,
+    metadata,
+    new_store,
+    put_raw,
+    struct,
+    vector,
+)
 
 
 def overview_of(store, **options):
@@ -118,6 +130,17 @@ def test_a_recreated_table_gets_a_new_overview():
     create(store, id="other")
     second = overview_of(store, earlier=first)
     assert (second.version, second.table_id) == (0, "other")
+
+
+def test_contradictory_numbers_of_rows_are_unknown():
+    vector_of_five = {**vector("ab^-aqEH.-t@S}K{vb[*k^"), "cardinality": 5}
+    features = ("deletionVectors",)
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=features, writer_features=features)
+    store = new_store()
+    file = add("f", stats='{"numRecords": 2}', deletion_vector=vector_of_five)
+    commit_actions(store, protocol, metadata(), file, read_version=-1)
+    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    assert (overview.rows, overview.live_rows, overview.deleted_rows_ratio) == (2, None, 0.0)
 
 
 def test_texts_and_columns_of_an_overview_are_bounded():
