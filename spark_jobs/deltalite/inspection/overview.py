@@ -114,7 +114,7 @@ def read_overview(
         is_same_table = earlier is not None and earlier.table_id == snapshot.metadata.id
         earlier_measures = earlier.measures if earlier is not None and is_same_table else None
         measures = _measures_of(snapshot, files, thresholds, now_ms, earlier_measures)
-    columns = [_bounded(row) for row in column_rows(snapshot.schema, snapshot.partition_columns)]
+    columns = list(column_rows(snapshot.schema, snapshot.partition_columns))
     properties = {
         shown_text(key): shown_text(value, name=key)
         for key, value in sorted(snapshot.configuration.items())[:_MAX_PROPERTIES]
@@ -124,7 +124,7 @@ def read_overview(
         version=snapshot.version,
         table_id=metadata.id,
         description=shown_text(metadata.description, max_length=1_000),
-        columns=tuple(columns[:MAX_COLUMNS]),
+        columns=tuple(map(_bounded, columns[:MAX_COLUMNS])),
         column_count=len(columns),
         properties=properties,
         features=tuple(map(shown_text, sorted(supported_features(protocol)))),

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from deltalite.errors import VersionNotFoundError
+from deltalite.inspection import overview as module
 from deltalite.inspection.commit_effort import CommitEffort
 from deltalite.inspection.commit_entries import commit_entries, entries_since, entry_of_version
 from deltalite.inspection.overview import MAX_COLUMNS, read_overview
@@ -130,6 +131,15 @@ def test_a_recreated_table_gets_a_new_overview():
     create(store, id="other")
     second = overview_of(store, earlier=first)
     assert (second.version, second.table_id) == (0, "other")
+
+
+def test_an_overview_makes_no_texts_of_columns_that_it_leaves_out(monkeypatch):
+    texts = []
+    monkeypatch.setattr(module, "shown_text", lambda value, **_options: texts.append(value) or "")
+    monkeypatch.setattr(module, "MAX_COLUMNS", 2)
+    store = create(new_store(), schema=struct(a="long", b="long", c="long"))
+    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    assert (len(overview.columns), overview.column_count) == (2, 3) and {"a", "b"} <= set(texts) - {"c"} == set(texts)
 
 
 def test_contradictory_numbers_of_rows_are_unknown():
