@@ -213,7 +213,7 @@ def _location(asset: AssetFacts) -> TableLocation | None:
 
 def _written_location(address: str) -> TableLocation | None:
     """Return the address of a table that a task wrote; None if it is relative to a folder of the worker, or masked."""
-    is_complete = address.startswith("/") or address.partition(":")[0].lower() in _TABLE_SCHEMES
+    is_complete = address.startswith("/") or address.partition(":/")[0].lower() in _TABLE_SCHEMES
     return _parsed(address) if is_complete and _MASK not in address else None
 
 

@@ -98,6 +98,8 @@ def test_only_complete_addresses_that_tasks_wrote_are_opened(delta_page):
         "{'a': 1}",
         "",
         "C:\\x",
+        "s3:orders",
+        "file:orders",
     )
     delta_page.database.written = [
         *map(written, addresses),
