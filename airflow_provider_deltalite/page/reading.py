@@ -23,7 +23,7 @@ from deltalite.inspection.column_statistics import ColumnStatistics, read_column
 from deltalite.inspection.commit_entries import CommitEntry, commit_entries, entries_since
 from deltalite.inspection.growth import Growth, Totals, read_growth
 from deltalite.inspection.overview import TableMeasures, TableOverview, read_measures, read_overview
-from deltalite.inspection.preview import RowPreview, read_preview
+from deltalite.inspection.preview import Limit, RowPreview, read_preview
 from deltalite.inspection.table_rows import RowError
 from deltalite.inspection.version_changes import VersionChanges, read_version_changes
 from deltalite.requests import DEFAULT_THRESHOLDS
@@ -42,6 +42,7 @@ _MAX_COMMITS_OF_RUN = 50
 _MAX_MEASURING_THREADS = 4
 _MAX_ROWS_AGE_SECONDS = 60.0
 _NEVER = float("inf")
+_ALWAYS_OLD = -1.0
 
 
 class State(StrEnum):
@@ -210,15 +211,17 @@ class TableReader:
     ) -> Lookup[RowPreview]:
         """Look up some rows or changed rows of a version for which all conditions are true.
 
-        The read ends after `max_seconds`.
+        The read ends after `max_seconds`. If this ended an earlier read, the rows are read again.
         """
         key = ("rows", table.key, table.conn_id, table_id, version, conditions, is_of_changes)
+        cached = self._cache.get(key)
+        is_cut = cached is not None and cached.value.limit is Limit.SECONDS
 
         def run(store: LogStore) -> RowPreview:
             read = read_changed_rows if is_of_changes else read_preview
             return read(store, version, conditions, max_seconds=max_seconds)
 
-        return self._look_up(table, key, run, max_age_seconds=_MAX_ROWS_AGE_SECONDS)
+        return self._look_up(table, key, run, max_age_seconds=_ALWAYS_OLD if is_cut else _MAX_ROWS_AGE_SECONDS)
 
     def commits_of_run(
         self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from airflow_provider_deltalite.page import reading
+from airflow_provider_deltalite.page import reading, table_routes
 from tests.airflow.page.conftest import Rights
 from tests.airflow.page.test_hostile_texts import PAYLOADS, SECRET, check_is_harmless
 from tests.support.browser import is_browser_installed, open_browser
@@ -91,6 +91,17 @@ def test_changed_rows_need_the_right_on_rows(delta_page, feed, monkeypatch):
 def test_a_cached_answer_of_rows_is_not_one_of_changed_rows(delta_page, feed):
     assert "updated" not in delta_page.get(f"/tables/{feed}/versions/2?rows=1")
     assert shown_changes(delta_page.get(changes_page(feed, 2))) != []
+
+
+@pytest.mark.parametrize("choice", ["1", "changed"])
+def test_a_reload_reads_rows_again_whose_read_ended_at_its_time(delta_page, feed, monkeypatch, choice):
+    path = f"/tables/{feed}/versions/2?rows={choice}"
+    with monkeypatch.context() as patch:
+        patch.setattr(table_routes, "seconds_left", lambda _request: -1.0)
+        html = delta_page.get(path)
+    assert "the time for the preview ended" in html and "<tbody>" not in html.partition('<h2 id="rows"')[2]
+    html = delta_page.get(path)
+    assert "the time for the preview ended" not in html and "<tbody>" in html.partition('<h2 id="rows"')[2]
 
 
 def test_without_the_feed_the_page_has_the_reason_and_the_remedy(delta_page, tmp_path):
