@@ -73,11 +73,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """The return value of a task instance, if it is a dictionary."""
+    """The return value of a task instance, if it is a dictionary, and the time at which Airflow stored it."""
 
     task_id: str
     map_index: int
     value: Mapping[str, Any]
+    stored_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +207,7 @@ class AirflowDatabase:
         People and tasks choose the values, so they are parsed as JSON only, and long ones are not loaded.
         """
         text = cast(XComModel.value, Text)
-        query = select(XComModel.task_id, XComModel.map_index, text.label("text")).where(
+        query = select(XComModel.task_id, XComModel.map_index, XComModel.timestamp, text.label("text")).where(
             XComModel.dag_id == dag_id,
             XComModel.run_id == run_id,
             XComModel.key == _RETURN_VALUE,
@@ -286,7 +287,7 @@ def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
         if isinstance(value, str):  # Airflow stores some values as the JSON text of their JSON text
             value = _parsed(value)
         if isinstance(value, Mapping):
-            yield TaskResult(task_id=row.task_id, map_index=row.map_index, value=value)
+            yield TaskResult(task_id=row.task_id, map_index=row.map_index, value=value, stored_at=row.timestamp)
 
 
 def _parsed(text: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fastapi import HTTPException, Request
@@ -52,9 +53,11 @@ class RunRoutes(Routes):
         database = self.services.database
         attempts = await run_in_threadpool(database.attempts, dag_id, run_id, task_id, index)
         result: ShownResult | None = None
+        stored_at: datetime | None = None
         if await run_in_threadpool(reader.may_read_xcoms, dag_id):
             values = await run_in_threadpool(database.results, dag_id, run_id, task_id, index)
-            result = next(filter(None, (shown_result(item.value) for item in values)), None)
+            results = ((shown, item.stored_at) for item in values if (shown := shown_result(item.value)) is not None)
+            result, stored_at = next(results, (None, None))
         known, _ = await self.known.tables()
         tables = []
         if any(attempt.start for attempt in attempts):  # otherwise there is no commit to look for
@@ -78,7 +81,7 @@ class RunRoutes(Routes):
             map_index=index,
             attempts=attempt_rows(attempts, entries, result),
             result=result,
-            phases=phases_of_last_attempt(attempts, result),
+            phases=phases_of_last_attempt(attempts, result, stored_at),
             bar_width=BAR_WIDTH,
             tables=[(table, item.value or (), problem_of(item, self.seconds)) for table, item in read_tables],
         )

@@ -101,13 +101,19 @@ def shown_result(value: Mapping[str, Any]) -> ShownResult | None:
             return None
 
 
-def phases_of_last_attempt(attempts: Sequence[Attempt], result: ShownResult | None) -> tuple[PhaseRow, ...]:
+def phases_of_last_attempt(
+    attempts: Sequence[Attempt], result: ShownResult | None, stored_at: datetime | None
+) -> tuple[PhaseRow, ...]:
     """Return the phases of the job of the last attempt.
 
-    Until this attempt ends, the result may be of the attempt before.
+    The result may be of the attempt before: until the last attempt ends, and also later if it failed before its worker
+    started. `stored_at` is the time at which Airflow stored the result.
     """
-    has_ended = bool(attempts) and attempts[-1].state in _ENDED_STATES
-    return result.phases if has_ended and result is not None else ()
+    if result is None or not attempts or attempts[-1].state not in _ENDED_STATES:
+        return ()
+    earlier_end = attempts[-2].end if len(attempts) > 1 else None
+    is_of_earlier = stored_at is not None and earlier_end is not None and stored_at <= earlier_end
+    return () if is_of_earlier else result.phases
 
 
 def attempt_rows(

@@ -242,7 +242,7 @@ def test_a_commit_of_an_impossible_run_breaks_no_page(session, delta_page, tmp_p
 
 
 def _stored(value):
-    return SimpleNamespace(task_id="load", map_index=-1, text=json.dumps(value))
+    return SimpleNamespace(task_id="load", map_index=-1, timestamp=None, text=json.dumps(value))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,8 @@ def test_a_long_return_value_is_not_loaded(session):
                       value=json.dumps({"table": "t" * length}))
         )  # fmt: skip
     session.commit()
-    assert [result.task_id for result in AirflowDatabase().results("page_x", "r")] == ["short"]
+    [result] = AirflowDatabase().results("page_x", "r")
+    assert result.task_id == "short" and result.stored_at is not None and result.stored_at.tzinfo is not None
 
 
 def test_a_trigger_that_cannot_be_decrypted_is_left_out():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -101,6 +102,19 @@ def test_the_phases_of_a_job_are_a_bar_and_a_list(sales_page, run_table, state):
     parts = re.findall(r'class="phase-(\w+)" x="([0-9.]+)" y="0" width="([0-9.]+)"', bar)
     assert parts == [("start", "0.0", "100.0"), ("plan", "100.0", "25.0"), ("write", "125.0", "875.0")]
     assert "viewBox" in bar and 'aria-hidden="true"' in bar
+
+
+@pytest.mark.parametrize(("seconds", "has_phases"), [(0, False), (1, True)])
+def test_the_phases_of_an_earlier_attempt_are_not_those_of_an_attempt_without_a_job(
+    sales_page, run_table, seconds, has_phases
+):
+    """Airflow keeps the result of a cleared task until the next attempt starts, and it may fail before."""
+    first, second = attempt(1, "success"), attempt(2, "failed")
+    sales_page.database.attempts_of["sales", RUN, "load", -1] = [first, second]
+    stored = replace(result(run_table, phases=PHASES), stored_at=first.end + timedelta(seconds=seconds))
+    sales_page.database.results_of["sales", RUN] = [stored]
+    html = sales_page.get(f"/task/sales/load/-1/{RUN}")
+    assert ("Phases of the job" in html) is has_phases
 
 
 @pytest.mark.parametrize("state", ["running", "queued", "deferred", None])
