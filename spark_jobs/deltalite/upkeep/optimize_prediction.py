@@ -134,7 +134,7 @@ def _without_empty_files(files: pa.Table, max_deleted_ratio: float) -> tuple[int
     deleted = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
     is_empty = pc.fill_null(pc.equal(records, deleted), False)
     known = pc.if_else(pc.equal(records, 0), None, records)
-    ratios = pc.divide(deleted.cast(pa.float64()), known.cast(pa.float64()))
+    ratios = pc.divide(deleted.cast(pa.float64(), safe=False), known.cast(pa.float64(), safe=False))
     has_too_many = pc.and_(pc.is_valid(vectors), pc.fill_null(pc.greater(ratios, max_deleted_ratio), True))
     live = (
         pa.table({**dict(zip(files.column_names, files.columns, strict=True)), "deleted": deleted})

@@ -153,6 +153,12 @@ def test_contradictory_numbers_of_rows_are_unknown():
     assert (overview.rows, overview.live_rows, overview.deleted_rows_ratio) == (2, None, 0.0)
 
 
+def test_a_number_of_rows_that_no_double_holds_does_not_hide_the_table():
+    store = create(new_store(), add("f", stats=json.dumps({"numRecords": 2**53 + 1})))
+    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    assert overview.rows == 2**53 + 1 and overview.measures is not None
+
+
 def test_texts_and_columns_of_an_overview_are_bounded():
     fields = tuple(StructField(f"c{number}", PrimitiveType("long")) for number in range(MAX_COLUMNS + 1))
     store = create(new_store(), schema=StructType(fields), description="d" * 5_000,
