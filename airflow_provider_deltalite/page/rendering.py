@@ -93,10 +93,13 @@ def duration(start: datetime | None, end: datetime | None) -> str:
 
 
 def seconds_text(value: float) -> str:
-    """Format a duration in seconds, such as `1 min 5 s` or `18 ms`."""
+    """Format a duration in seconds, such as `2 h 5 min`, `1 min 5 s` or `18 ms`."""
     if 0 < value < 1:
         return f"{max(1, round(value * 1000))} ms"
     minutes, seconds = divmod(max(0, round(value)), 60)
+    hours, rest = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {rest} min"
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 

@@ -104,6 +104,14 @@ def test_the_phases_of_a_job_are_a_bar_and_a_list(sales_page, run_table, state):
     assert "viewBox" in bar and 'aria-hidden="true"' in bar
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(59 * 60 + 59, "59 min 59 s"), (36_000, "10 h 0 min"), (7_559, "2 h 5 min")]
+)
+def test_a_long_phase_has_hours(sales_page, run_table, seconds, text):
+    html = task_page(sales_page, run_table, "success", phases={"write": seconds})
+    assert f"The job of try 2 took {text}." in words(html)
+
+
 @pytest.mark.parametrize(("seconds", "has_phases"), [(0, False), (1, True)])
 def test_the_phases_of_an_earlier_attempt_are_not_those_of_an_attempt_without_a_job(
     sales_page, run_table, seconds, has_phases
