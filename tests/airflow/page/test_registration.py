@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import runpy
+import sys
 
 import pytest
 from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
@@ -45,6 +46,7 @@ def test_the_plugin_keeps_its_macros_whatever_the_settings_are(monkeypatch, capl
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     if enabled is not None:
         monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", enabled)
+    monkeypatch.delitem(sys.modules, "airflow_provider_deltalite.plugin", raising=False)  # another test imports it
     plugin = runpy.run_module("airflow_provider_deltalite.plugin")["DeltaLitePlugin"]
     assert (len(plugin.macros), len(plugin.fastapi_apps), len(plugin.external_views)) == parts
     assert ("Omitting the page" in caplog.text) == (enabled == "maybe" or base_url.endswith("[x"))
