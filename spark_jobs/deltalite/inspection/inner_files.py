@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from deltalite.columnar.deletion_vectors.reading import file_name
 from deltalite.errors import UnsupportedFeatureError
-from deltalite.protocol.paths import encode_path
-from deltalite.upkeep.vacuum_rules import deletable_name
+from deltalite.protocol.paths import encode_path, name_in_table
 
 
 class _File(Protocol):
@@ -43,7 +42,7 @@ def inner_files(files: Iterable[File], root: str) -> Iterator[File]:
         vectors = (vector for vector in (file.deletion_vector, file.only_rows_vector) if vector is not None)
         vector_names = (name for name in map(file_name, vectors) if name is not None)
         for path in (file.path, *map(encode_path, vector_names)):
-            if deletable_name(path, root) is None:
+            if name_in_table(path, root) is None:
                 raise UnsupportedFeatureError(
                     f"The version has the file '{path}', which is outside of the folder of the table. A page shows no "
                     "rows of such files.",

@@ -9,6 +9,7 @@ Hadoop's `Path(URI)` does. Protocol: Add File and Remove File.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
@@ -92,6 +93,22 @@ def canonical_path(path: str) -> str:
 def is_absolute(path: str) -> bool:
     """Whether a decoded path of the log is absolute instead of relative to the table."""
     return path.startswith(("/", "file:/")) or "://" in path
+
+
+def name_in_table(path: str, root: str) -> str | None:
+    """Return the name in the table that a path in the log means; None if it is outside of the table, or the root."""
+    name = canonical_path(path)
+    if is_absolute(name):
+        if not name.startswith(f"{root}/"):
+            return None
+        name = name.removeprefix(f"{root}/")
+    name = posixpath.normpath(name)
+    return name if name != "." and is_inside(name) else None
+
+
+def is_inside(name: str) -> bool:
+    """Whether a decoded name is a file below the table, without empty, `.` or `..` parts."""
+    return not is_absolute(name) and not {"", ".", ".."} & set(name.split("/"))
 
 
 def partition_dir(values: Mapping[str, str | None]) -> str:

@@ -20,6 +20,7 @@ from deltalite.log.action_files import read_actions
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddCDCFile, RemoveFile
 from deltalite.protocol.features import check_writable
+from deltalite.protocol.paths import is_inside, name_in_table
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Deletion, ListedTree, TableTree, walk
@@ -34,7 +35,7 @@ from deltalite.upkeep.vacuum_names import (
     path_and_vector,
 )
 from deltalite.upkeep.vacuum_plan import PLANNED_SCHEMA, ListingBuilder, VacuumPlan, plan_full_vacuum
-from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, deletable_name, is_inside
+from deltalite.upkeep.vacuum_rules import HiddenNames, Retention
 
 
 def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> VacuumPlan:
@@ -157,7 +158,7 @@ def _removed_files(snapshot: Snapshot, last_version: int, cutoff_ms: int) -> tup
             if kind == RemoveFile.action and (body.get("deletionTimestamp") or 0) >= cutoff_ms:
                 swept_version = min(swept_version, version - 1)
                 continue
-            name = deletable_name(path, store.root)
+            name = name_in_table(path, store.root)
             if name is not None:
                 sizes[name] = body.get("size") or 0
             if vector is not None and is_inside(vector):

@@ -28,9 +28,10 @@ from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
+from deltalite.protocol.paths import is_inside, name_in_table
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.vacuum_rules import deletable_name, is_inside, protected_names
+from deltalite.upkeep.vacuum_rules import protected_names
 
 FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
 REMOVED_SCHEMA = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
@@ -191,7 +192,7 @@ def _unusual_names(
     A name is None if the file is not in the table.
     """
     paths = zip(tombstones["path"].filter(is_unusual).to_pylist(), times.filter(is_unusual).to_pylist(), strict=True)
-    names_and_times = [(deletable_name(path, root), time) for path, time in paths]
+    names_and_times = [(name_in_table(path, root), time) for path, time in paths]
     has_vector = pc.is_valid(tombstones["deletionVector"])
     vectors = zip(
         tombstones["deletionVector"].filter(has_vector).to_pylist(), times.filter(has_vector).to_pylist(), strict=True

@@ -24,7 +24,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.protocol import properties as props
 from deltalite.protocol.file_names import LOG_DIR, STAGING_DIR
 from deltalite.protocol.iceberg_compat import may_have_iceberg_metadata
-from deltalite.protocol.paths import canonical_path, decode_path, is_absolute
+from deltalite.protocol.paths import decode_path, is_absolute
 from deltalite.snapshot import Snapshot
 
 IN_FLIGHT_MS = props.DAY_MS
@@ -151,19 +151,3 @@ def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
     names = {posixpath.normpath(name) for name in (decode_path(path), path)}
     is_elsewhere = is_absolute(path) or any(is_absolute(name) or name.startswith("../") for name in names)
     return ((), posixpath.basename(decode_path(path))) if is_elsewhere else (tuple(names), None)
-
-
-def deletable_name(path: str, root: str) -> str | None:
-    """Return the name in the table that a path in the log means; None if it is outside of the table, or the root."""
-    name = canonical_path(path)
-    if is_absolute(name):
-        if not name.startswith(f"{root}/"):
-            return None
-        name = name.removeprefix(f"{root}/")
-    name = posixpath.normpath(name)
-    return name if name != "." and is_inside(name) else None
-
-
-def is_inside(name: str) -> bool:
-    """Whether a decoded name is a file below the table, without empty, `.` or `..` parts."""
-    return not is_absolute(name) and not {"", ".", ".."} & set(name.split("/"))
