@@ -29,6 +29,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 STORE_METHODS = ("list_from", "read", "read_start", "open", "write_if_absent", "write", "delete")
 MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
 """Kinds of steps: the moves of files to their final names, the removal of a folder tree, and the program's end."""
+PUTS = ("os.link", "end")
+"""Kinds of steps: the links that make files of the log visible, and the program's end."""
 CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
 """Kinds of steps: all changes of files and folders."""
 EVERYTHING = (*CHANGES, "before", "after")

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from tests.faults.crash_site import CHANGES
+from tests.faults.crash_site import CHANGES, PUTS
 from tests.faults.killing import kill_at_steps
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.tables import rows
@@ -14,7 +14,6 @@ from tests.support.tables import rows
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUN = "airflow/dag/task/-1/manual"
-PUTS = ("os.link", "end")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.crash_site import CHANGES
+from tests.faults.crash_site import CHANGES, PUTS
 from tests.faults.killing import kill_at_steps
 from tests.support.flows import append_new, merge_changes, offsets
 from tests.support.properties import FEED
@@ -13,7 +13,6 @@ from tests.support.tables import delete_rows, rows, update_rows, values, write_r
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUN = "airflow/dag/task/-1/manual"
-PUTS = ("os.link", "end")
 
 
 @pytest.mark.parametrize(

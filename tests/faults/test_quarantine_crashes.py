@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.faults.crash_site import CHANGES
+from tests.faults.crash_site import CHANGES, PUTS
 from tests.faults.killing import check_whole, count_commits_of_run, kill_at_steps
 from tests.support.scd import apply_rows
 from tests.support.tables import rows, write_rows
@@ -24,7 +24,6 @@ FIRST_RUNS = {
     "merge_with_rejected_rows": PROGRAMS["merge_with_rejected_rows"] | {"create_if_missing": True},
     "scd_with_rejected_rows": PROGRAMS["scd_with_rejected_rows"],
 }
-PUTS = ("os.link", "end")
 
 
 def make_template(spark, table, program):

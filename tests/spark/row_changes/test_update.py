@@ -124,13 +124,14 @@ def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_pat
     assert rows_by_id(rows(table)) == expected_rows
     is_campaign = pytestconfig.getoption("--campaign")
     steps = STEPS if is_campaign else STEPS[:SAMPLED_STEPS]
-    for assignments, condition, new_rows in steps:
+    for step in steps:
+        assignments, condition, new_rows = step
         changed_rows = rows_after_last_step(expected_rows) if new_rows is None else new_rows
         result = update_rows(spark, table, assignments, condition)
         previous_rows, expected_rows = expected_rows, expected_rows | changed_rows
         assert result.committed is bool(changed_rows)
         assert rows_by_id(rows(table)) == expected_rows, condition
-        if is_campaign or new_rows is steps[-1][-1]:
+        if is_campaign or step is steps[-1]:
             assert rows_by_id(spark_rows(spark, table)) == expected_rows, condition
         if "delta.columnMapping.mode" not in KINDS[kind]:
             assert rows_by_id(delta_rs_rows(table)) == expected_rows, condition

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.auditing import Auditor, staged_rows
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.effort import EXECUTION_TIME
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
@@ -133,7 +134,7 @@ def _attempt(
             )
             return result if quarantine is None else replace(result, quarantine=quarantine.result)
         times = {
-            "executionTimeMs": _milliseconds(time.monotonic() - start_s),
+            EXECUTION_TIME: _milliseconds(time.monotonic() - start_s),
             "scanTimeMs": _milliseconds(planned_s - start_s),
             "rewriteTimeMs": _milliseconds(time.monotonic() - planned_s),
         }
