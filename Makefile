@@ -73,7 +73,7 @@ hadoop: $(STAMP) # fetches parts of Hadoop that PySpark lacks, for the tests on 
 reference: $(STAMP) # makes the environment of the tests with delta-spark: another Spark, and its jars
 	@scripts/setup_reference.sh
 
-quick: lint ## Check style and types, and run the tests that need neither Spark nor a server (3 minutes)
+quick: lint ## Check style and types, and run the tests that need neither Spark nor a server (4 minutes)
 	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not (spark or server or slow)" $(NOT_QUICK) $(ARGS)
 
 smoke: setup classes ## Run each operation once on Spark, and one DAG through Airflow (6 minutes)
