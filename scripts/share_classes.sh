@@ -28,7 +28,7 @@ assert spark.read.option("header", True).csv(f"{folder}/csv").distinct().count()
 spark.stop()
 PYTHON
 rm -f "$ARCHIVE"
-SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$ARCHIVE" SPARK_LOCAL_IP=127.0.0.1 PATH="$PWD/.venv/bin:$PATH" \
+SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$ARCHIVE" SPARK_LOCAL_IP=127.0.0.1 PATH="$PWD/.venv/bin:$PATH" \
     spark-submit --master 'local[2]' --conf spark.sql.shuffle.partitions=2 \
     --conf "spark.sql.warehouse.dir=$scratch/warehouse" "$scratch/job.py" "$scratch" >"$scratch/log" 2>&1 ||
     true # a JVM that writes an archive ends with exit code 1

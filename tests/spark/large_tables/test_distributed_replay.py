@@ -52,7 +52,7 @@ def counted_rows(rows):
     return Counter(comparable_row(row) for row in rows)
 
 
-@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES, at_most=2))
+@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES, at_most=1))
 def test_sparks_replay_gives_the_files_and_tombstones_of_the_columnar_replay(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):

@@ -55,7 +55,7 @@ def plain_value(value):
             return value
 
 
-@pytest.mark.parametrize("name", one_per_feature("read"))
+@pytest.mark.parametrize("name", one_per_feature("read", at_most=20))
 def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, golden, name):
     if name in EXPECTED_FAILURES:
         pytest.xfail(EXPECTED_FAILURES[name])

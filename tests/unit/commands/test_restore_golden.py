@@ -28,7 +28,7 @@ APPEND_ONLY = "trino/deltalake/append_only"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_per_feature("read", without={*UNWRITABLE, APPEND_ONLY}))
+@pytest.mark.parametrize("name", one_per_feature("read", without={*UNWRITABLE, APPEND_ONLY}, at_most=15))
 def test_an_older_version_is_restored_exactly(golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
