@@ -95,6 +95,7 @@ def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplo
     assert not caplog.text and worker.runs == 1
 
 
+@pytest.mark.slow
 def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_a_failure(worker, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     for master in ("yarn", "spark://h:7077"):
@@ -140,6 +141,7 @@ print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, re
 """
 
 
+@pytest.mark.slow
 def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_options_to_later_jobs(
     table, spark_submit, context, monkeypatch, worker
 ):

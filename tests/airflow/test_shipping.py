@@ -101,6 +101,7 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
     assert process.stdout.startswith(str(library))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("magic_number", "suffix"), [(importlib.util.MAGIC_NUMBER, ".pyc"), (b"0000", ".py")])
 def test_a_driver_with_the_python_of_the_worker_uses_the_compiled_modules(tmp_path, monkeypatch, magic_number, suffix):
     monkeypatch.setattr(shipping, "MAGIC_NUMBER", magic_number)
@@ -247,6 +248,7 @@ with shipping.ship_job("write", lambda nonce: "{}") as job:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_name_taken", [False, True], ids=["the shared folder", "a private folder"])
 def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary_folder, is_name_taken, monkeypatch):
     if is_name_taken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,20 @@ def may_be(value: ast.expr, name: str, returned_positions: dict[str, set[int]]) 
             return False
 
 
+def statements_in(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements in a module or function. Most nodes are parts of expressions, which contain no statements."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from statements_in(node)
+
+
 def returned_arguments(trees: list[ast.Module]) -> dict[str, set[int]]:
     """Return the positions of the arguments that a function may return unchanged, by the function's name."""
     positions_by_function: dict[str, set[int]] = {}
-    for function in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+    for function in (node for tree in trees for node in statements_in(tree) if isinstance(node, ast.FunctionDef)):
         names = [argument.arg for argument in function.args.args if argument.arg not in ("self", "cls")]
-        for node in ast.walk(function):
+        for node in statements_in(function):
             if isinstance(node, ast.Return) and node.value is not None:
                 positions = {index for index, name in enumerate(names) if may_be(node.value, name, {})}
                 if positions:
@@ -61,7 +70,7 @@ def lines_that_raise_from_itself(tree: ast.Module, returned_positions: dict[str,
     """Return the lines of `raise X from Y` in which X can be Y."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in statements_in(tree)
         if isinstance(node, ast.Raise) and node.exc is not None and isinstance(node.cause, ast.Name)
         if may_be(node.exc, node.cause.id, returned_positions)
     ]

@@ -27,6 +27,8 @@ TESTS = Path(__file__).resolve().parents[1]
 # Folders of tests that use Spark, or start servers, through other fixtures than `spark`.
 SPARK_FOLDERS = frozenset({"interop", "clusters"})
 SERVER_FOLDERS = frozenset({"storage", "system", "clusters"})
+# Fixtures that start a server. A browser opens the pages of `served_page`.
+SERVER_FIXTURES = frozenset({"served_page"})
 # Folders of tests that kill processes at each of many steps, or wait for jobs in a cluster.
 SLOW_FOLDERS = frozenset({"faults", "clusters"})
 # Folders of files that share a session fixture, which takes long to set up: a whole Airflow, runs of example DAGs,
@@ -65,9 +67,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (folder := folders.get(item.path)) is None:
             folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
             folders[item.path] = folder
-        if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if folder in SPARK_FOLDERS or "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
-        if folder in SERVER_FOLDERS:
+        if folder in SERVER_FOLDERS or not SERVER_FIXTURES.isdisjoint(fixtures):
             item.add_marker(pytest.mark.server)
         if folder in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)

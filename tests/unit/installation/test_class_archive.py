@@ -122,6 +122,7 @@ def test_an_incomplete_or_foreign_archive_is_not_used_and_is_made_again(stand_in
     assert stand_in.name.find() == archive and not archive.is_symlink()
 
 
+@pytest.mark.slow
 def test_two_commands_at_the_same_time_make_one_archive(stand_in):
     stand_in.set_program(Path(stand_in.program).read_text().replace("printf", "sleep 2\nprintf"))
     command = [sys.executable, "-m", "deltalite.cli", "warm-up", "--json", "--spark-submit", stand_in.program]

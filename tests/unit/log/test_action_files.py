@@ -174,6 +174,7 @@ print(files.num_rows, peak_kib() - before)
 """
 
 
+@pytest.mark.slow
 def test_the_replay_of_a_large_commit_needs_less_than_six_times_its_size_in_memory(tmp_path):
     """If the replay kept all actions as Python objects, its memory would exceed this limit."""
     log = tmp_path / "_delta_log"
