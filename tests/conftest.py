@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.java_options import QUICK_JVM, ROOM_FOR_A_SESSION
+from tests.support.spark_settings import ONE_TASK, WITH_GENERATED_CODE, WITHOUT_GENERATED_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,13 +63,6 @@ os.environ |= {
     "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
     # `unit_test_mode` is not set: it loads the configuration of Airflow's tests, with examples and other intervals.
 }
-
-
-# Compiling generated code takes seconds; running it on a few rows takes milliseconds.
-WITH_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
-WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
-
-ONE_TASK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
 @pytest.fixture(scope="session")

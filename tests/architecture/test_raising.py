@@ -46,7 +46,7 @@ def may_be(value: ast.expr, name: str, returned_positions: dict[str, set[int]]) 
 
 
 def statements_in(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all statements in a module or function. Most nodes are parts of expressions, which contain no statements."""
+    """Yield all statements in a module or function. Most nodes are parts of expressions, which have no statements."""
     for node in ast.iter_child_nodes(tree):
         if not isinstance(node, ast.expr):
             yield node

@@ -24,6 +24,7 @@ import traceback
 from pathlib import Path
 
 from deltalite.storage.local import LocalLogStore
+from tests.support.spark_settings import ONE_TASK
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 STORE_METHODS = ("list_from", "read", "read_start", "open", "write_if_absent", "write", "delete")
@@ -149,6 +150,8 @@ def _run_in_child(programs, trial, report_pipe):
     modules_before = set(sys.modules)
     try:
         spark = attached_session() if trial["spark"] else None
+        for name, value in trial["settings"].items():
+            spark.conf.set(name, value)
         steps = Steps(trial["table"], trial["kinds"], trial["kill_at"], report_pipe)
         steps.watch()
         getattr(programs, trial["program"])(spark, trial["table"], **trial["arguments"])
@@ -165,7 +168,8 @@ def _run_in_child(programs, trial, report_pipe):
 class CrashSite:
     """Starts and uses the process that forks trials. With a session `spark`, the trials use its JVM.
 
-    `is_campaign` says whether the tests kill a program at each of its steps, and not only at a sample of them.
+    `is_campaign` says whether the tests kill a program at each of its steps, and not only at a sample of them. Outside
+    the campaign, the sessions of the trials have the settings `ONE_TASK`.
     """
 
     def __init__(self, spark=None, *, is_campaign: bool) -> None:
@@ -180,6 +184,7 @@ class CrashSite:
                 "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
             }
         self._has_spark = spark is not None
+        self._settings = ONE_TASK if self._has_spark and not is_campaign else {}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.crash_site"],
             env=environment, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -191,7 +196,7 @@ class CrashSite:
         `kill_at` is the number of this step among the steps of `kinds`.
         """
         trial = {"program": program, "table": str(table), "kinds": kinds, "kill_at": kill_at,
-                 "arguments": arguments, "spark": self._has_spark}  # fmt: skip
+                 "arguments": arguments, "spark": self._has_spark, "settings": self._settings}  # fmt: skip
         self._process.stdin.write(json.dumps(trial) + "\n")
         self._process.stdin.flush()
         watchdog = threading.Timer(_HANGS_AFTER_SECONDS, self._process.kill)

@@ -23,10 +23,9 @@ from pyspark.sql import SparkSession
 from deltalite.errors import ConcurrentModificationException
 from tests.faults.crash_site import attached_session
 from tests.support.flows import append_new, merge_balances
+from tests.support.spark_settings import ONE_TASK
 
 _ROWS = "SELECT id, x, _change_type AS change, _commit_version AS version FROM source"
-# A load has a few rows, so one task for each stage is the fastest.
-SESSION_SETTINGS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 _PAUSE_S = 0.01
 
 
@@ -54,7 +53,7 @@ def main(folder, number, jobs, turns, seed, max_versions, *, shares_jvm):
     """
     folder, random, limits = Path(folder), Random(seed), Random(seed * 100 + number)
     spark = attached_session() if shares_jvm else SparkSession.builder.getOrCreate()
-    for name, value in SESSION_SETTINGS.items():
+    for name, value in ONE_TASK.items():
         spark.conf.set(name, value)
     loads = [append_changes, merge_changes]
     for turn in range(turns):

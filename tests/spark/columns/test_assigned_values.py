@@ -17,7 +17,7 @@ from tests.support.merging import merge_into
 from tests.support.tables import rows as rows_of
 from tests.support.tables import update_rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ON = "target.id = source.id"
 ROW_OF_ALL_TYPES = (

@@ -20,7 +20,7 @@ from deltalite.requests import Source
 from tests.support.selection import sampled
 from tests.support.tables import actions_of, values, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 UTC = dt.UTC
 MOMENTS = [

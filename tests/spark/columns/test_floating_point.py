@@ -24,7 +24,7 @@ from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateR
 from tests.support.selection import sample_every
 from tests.support.tables import UNUSED_SOURCE, schema_json, write_foreign_table, write_numbered_file, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 ROWS = 5_000
 SCHEMA = schema_json(

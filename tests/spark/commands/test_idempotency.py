@@ -11,7 +11,7 @@ from deltalite.txn.find_run import find_run
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/scheduled__2026-01-01"
 

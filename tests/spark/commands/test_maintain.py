@@ -16,7 +16,7 @@ from deltalite.requests import MaintainRequest, RunIdentity, TableRequest, Vacuu
 from deltalite.spark.runtime.session import isolated_session
 from tests.support.tables import delta_rs_rows, rows, write_rows
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 FILES = 12
 IDENTITY = RunIdentity(app_id="ns/dag/maintain/-1/run", details={"dag_id": "dag", "task_id": "maintain"})

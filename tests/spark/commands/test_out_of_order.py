@@ -14,7 +14,7 @@ from deltalite.txn.find_run import find_run
 from tests.support.merging import merge_into
 from tests.support.tables import folder_content, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 def run_of_day(day, generation=0):

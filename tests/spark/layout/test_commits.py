@@ -18,7 +18,7 @@ from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, delete_rows, optimize_table, rows, update_rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/run"
 

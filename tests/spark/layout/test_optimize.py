@@ -36,7 +36,7 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/run"
 

@@ -24,7 +24,7 @@ from tests.support.tables import (
 )
 from tests.support.vectors import inline_vector
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 DELETION_VECTORS = {"features": ("deletionVectors",)}
 

@@ -30,7 +30,7 @@ from tests.support.tables import (
     write_numbered_file,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 
 def field(name, data_type, number, physical, **metadata):

@@ -26,7 +26,12 @@ from deltalite.requests import Source, WriteRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.racing import run_before_commits
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.interop,
+    pytest.mark.generated_code,
+    pytest.mark.usefixtures("quick_plans"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
 from tests.support.tables import actions_of, data_files, folder_content, rows, spark_rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 MODE, MAX_COLUMN_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 ROWS = """SELECT * FROM VALUES

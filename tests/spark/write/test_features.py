@@ -31,7 +31,7 @@ from tests.support.tables import (
 )
 from tests.support.vectors import inline_vector
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 def ids(table, **version):

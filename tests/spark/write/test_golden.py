@@ -14,7 +14,7 @@ from deltalite.requests import Source
 from tests.support.golden import rows_of
 from tests.support.tables import write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 # The features of each golden table.
 TABLES = {

@@ -10,7 +10,7 @@ from tests.support.column_rules import assert_write_rejected, field, high_water_
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, rows, spark_rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 def identity_table(folder, *fields, features=("identityColumns",), **options):

@@ -15,7 +15,7 @@ from deltalite.storage.local import LocalLogStore
 from tests.support.packing import assert_all_readers_agree, rows_by_version
 from tests.support.tables import data_files, delta_rs_rows, optimize_table, rows, spark_rows, update_rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 LONGEST_SHORT_VALUE = "a" * (255 - len("p="))
 UNUSUAL_VALUES = [

@@ -15,7 +15,7 @@ from deltalite.errors import (
 from deltalite.requests import Source
 from tests.support.tables import actions_of, folder_content, rows, schema_json, values, write_foreign_table, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from tests.support.tables import (
     write_rows,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 ENABLED = {"delta.enableTypeWidening": "true"}
 # For each column: the type before the widening, and the type after it.
