@@ -137,6 +137,18 @@ def one_task(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def quick_plans(request, pytestconfig):
+    """Give Spark one task for each stage, and switch adaptive plans off, except in the campaign.
+
+    The tests of a module with this fixture use a few rows, and most of their time is for planning. With adaptive plans
+    Spark optimizes the rest of a query after each of its stages. The campaign, the submitted jobs and the other modules
+    use adaptive plans.
+    """
+    if not (pytestconfig.getoption("--campaign") or pytestconfig.getoption("--generated-code")):
+        request.getfixturevalue("one_task")
+
+
 @pytest.fixture
 def without_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process believe that the client for `gs://` is not installed."""

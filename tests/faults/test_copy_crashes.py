@@ -11,7 +11,7 @@ from tests.faults.killing import kill_at_steps
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.tables import rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/manual"
 

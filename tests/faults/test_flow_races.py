@@ -31,7 +31,7 @@ from tests.support.properties import FEED
 from tests.support.submitting import submit_command
 from tests.support.tables import delete_rows, update_rows, values, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 CHECKOUT = Path(__file__).resolve().parents[2]
 _MAX_VERSIONS_OF_SOURCE = 400
 

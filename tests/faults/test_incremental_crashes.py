@@ -10,7 +10,7 @@ from tests.support.flows import append_new, merge_changes, offsets
 from tests.support.properties import FEED
 from tests.support.tables import delete_rows, rows, update_rows, values, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/manual"
 

@@ -11,7 +11,7 @@ from tests.faults.killing import check_whole, count_commits_of_run, kill_at_step
 from tests.support.scd import apply_rows
 from tests.support.tables import rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/manual"
 QUERY = "SELECT /*+ COALESCE(1) */ * FROM VALUES (0), (2) AS rows(x)"

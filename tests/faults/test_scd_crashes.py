@@ -16,7 +16,7 @@ from tests.support.properties import FEED
 from tests.support.scd import EVENT_OPTIONS, Event, apply_rows, model_of_history, query_of, visible_rows
 from tests.support.tables import rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 
 BEFORE = [Event(1, 1, "a", "x"), Event(1, 5, "a", "y"), Event(2, 1, "b", "x")]
 LATE = [Event(1, 3, "b", "x"), Event(2, 3, None, None, deletes=True), Event(3, 1, "c", "x")]

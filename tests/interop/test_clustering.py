@@ -12,7 +12,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests import TableRequest
 from tests.support.tables import actions_of, optimize_table, rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 
 def newest_version(table):

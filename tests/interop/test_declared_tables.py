@@ -10,7 +10,7 @@ from deltalite.requests import TableRequest
 from tests.support.delta_spark import DeltaSparkError
 from tests.support.tables import rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 SCHEMA = """
     id BIGINT NOT NULL COMMENT 'the key', at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE)),

@@ -18,7 +18,7 @@ from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import actions_of, rows, sorted_rows, values, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 
 def rows_by_delta_rs(table, version=None):

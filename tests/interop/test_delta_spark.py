@@ -113,7 +113,7 @@ def lines_of_manifests(table: Path) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def answers_by_kind(spark, one_task, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[Path, Any]]:
+def answers_by_kind(spark, quick_plans, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[Path, Any]]:
     """The copy of each kind and the answers of delta-spark for it. Only the campaign has a copy of every kind."""
     folder = tmp_path_factory.mktemp("reference")
     kinds = KINDS if pytestconfig.getoption("--campaign") else {kind: KINDS[kind] for kind in SAMPLE}

@@ -9,7 +9,7 @@ from deltalite.commands.table.command import define_table
 from deltalite.requests import TableRequest
 from tests.support.tables import delete_rows, rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 ROWS = [[1, "a"], [2, "b"], [3_000_000_000, "a"]]
 

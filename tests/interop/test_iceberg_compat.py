@@ -10,7 +10,7 @@ from tests.support.delta_spark import DeltaSparkError
 from tests.support.merging import merge_into
 from tests.support.tables import actions_of, delete_rows, optimize_table, rows, update_rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
 PARTITION_COLUMNS = {"delta.enableMaterializePartitionColumnsFeature": "true"}

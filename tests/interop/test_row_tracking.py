@@ -12,7 +12,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.requests import MergeClause, MergeRequest
 from tests.support.tables import UNUSED_SOURCE, delete_rows, optimize_table, update_rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 PROPERTIES = {
     "delta.enableRowTracking": "true",

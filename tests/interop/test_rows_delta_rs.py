@@ -29,7 +29,7 @@ from tests.support.selection import sampled
 from tests.support.tables import delta_rs_arrow
 from tests.unit.builders import commit_actions
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 PRICE = pa.struct([("net", pa.float64()), ("unit", pa.string())])
 SCHEMA = pa.schema(

@@ -13,7 +13,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.requests import CheckpointRequest
 from tests.support.tables import delete_rows, rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 DAY_S = 24 * 3600
 
 

@@ -11,7 +11,7 @@ from deltalite.protocol.type_changes import TYPE_CHANGES
 from tests.support.merging import merge_into
 from tests.support.tables import delete_rows, optimize_table, rows, update_rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("quick_plans")]
 
 PROPERTIES = {"delta.enableTypeWidening": "true", "delta.enableDeletionVectors": "true"}
 

@@ -9,7 +9,12 @@ from deltalite import DeltaTable
 from tests.support.merging import merge_into
 from tests.support.tables import delete_rows, optimize_table, update_rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.interop,
+    pytest.mark.generated_code,
+    pytest.mark.usefixtures("quick_plans"),
+]
 
 ROWS = 'SELECT id, parse_json(\'{"n": \' || id || \', "t": "x"}\') AS v FROM range(%d, %d)'
 

@@ -14,7 +14,7 @@ from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity
 from deltalite.spark.hadoop.folders import folder_of
 from tests.support.tables import delete_rows, sorted_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 @pytest.fixture(params=["hdfs", "s3a"])

@@ -14,7 +14,7 @@ from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.hadoop.uris import glob_escaped
 from tests.support.tables import delete_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 MANIFESTS_ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 
 

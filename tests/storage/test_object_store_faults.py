@@ -15,7 +15,7 @@ from tests.support.http_proxy import Answer, Loss, first_times
 from tests.support.object_stores import Azure
 from tests.support.tables import write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 SECOND_COMMIT = "00000000000000000001.json"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"

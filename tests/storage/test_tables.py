@@ -28,7 +28,7 @@ from deltalite.spark.write.direct_write import DirectWriteError
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from tests.support.tables import schema_json, sorted_rows, values, write_foreign_table, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 @pytest.fixture(params=["hdfs", "s3a"])

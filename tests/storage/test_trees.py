@@ -21,7 +21,7 @@ from deltalite.storage.patterns import matching_folders
 from deltalite.storage.trees import walk
 from tests.support.tables import sorted_rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 UNUSUAL_NAMES = ("a/b c/é%20+.parquet", "a/plain", "a/b c/=.x", "top")
 
 

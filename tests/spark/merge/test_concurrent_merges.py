@@ -19,7 +19,7 @@ from deltalite.requests import MergeClause, MergeRequest, RunIdentity
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import UNUSED_SOURCE, actions_of, rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
 
 TASKS, ROWS = 8, 20
 SAMPLED_TASKS = 3

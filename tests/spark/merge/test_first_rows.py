@@ -13,7 +13,7 @@ from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, rows, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 ON = "target.id = source.id"
 UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}], "create_if_missing": True}

@@ -14,7 +14,7 @@ from deltalite.spark.audits import rejecting
 from tests.support.merging import merge_into
 from tests.support.tables import rows, values, write_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 

@@ -16,7 +16,7 @@ from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, U
 from deltalite.spark.runtime.errors import reading_table
 from tests.support.golden import assert_same_rows, expected_metadata, one_per_feature, table_names, unsupported_part
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 VARIANT = StructType().add("metadata", BinaryType()).add("value", BinaryType())
 EXPECTED_FAILURES = {}

@@ -19,7 +19,7 @@ from deltalite.spark.runtime.session import settings as spark_settings
 from tests.support.fuzzing import examples
 from tests.support.tables import delete_rows, rows, write_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 HOSTILE_TEXTS = [
     "x' OR '1'='1",

@@ -32,7 +32,7 @@ from tests.support.tables import (
 )
 from tests.support.vectors import inline_vector
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 NOON_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 HOUR_MS = 3_600_000

@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.spark.row_changes.joining import measure_size
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 TEXT = "repeat('x', 10000)"
 

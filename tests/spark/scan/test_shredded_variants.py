@@ -13,7 +13,7 @@ from deltalite.spark.runtime.session import settings
 from tests.support.selection import sampled
 from tests.support.tables import schema_json, write_foreign_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 OBJECTS = [
     {"a": 1, "b": "x", "z": [1, {"q": None}], "tags": ["t", None, 3], "at": {"lat": 1.5}},
