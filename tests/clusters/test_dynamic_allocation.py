@@ -8,7 +8,7 @@ from tests.clusters.slow_jobs import SLOW_LAST_TASK, create_table, merge_of, wri
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster"], indirect=True)
+EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster", "pod"], indirect=True)
 DYNAMIC_ALLOCATION = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.minExecutors": "1",

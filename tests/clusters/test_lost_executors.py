@@ -11,7 +11,7 @@ from tests.support.clusters.executors import kill_executor
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster"], indirect=True)
+EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster", "pod"], indirect=True)
 LOST = "ExecutorLostFailure"
 
 

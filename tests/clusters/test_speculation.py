@@ -15,7 +15,7 @@ from tests.support.clusters.table_checks import (
 )
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster"], indirect=True)
+EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster", "pod"], indirect=True)
 SPECULATION = {
     "spark.speculation": "true",
     # A copy starts after a second, also if the machine is busy and the first tasks were slow.

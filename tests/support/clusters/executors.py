@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-# The main classes of executors are CoarseGrainedExecutorBackend and YarnCoarseGrainedExecutorBackend.
-_MAIN_CLASS = "CoarseGrainedExecutorBackend"
+# The ends of the main classes of executors. YARN's is YarnCoarseGrainedExecutorBackend.
+_MAIN_CLASSES = ("CoarseGrainedExecutorBackend", "KubernetesExecutorBackend")
 
 
 def executor_processes(application_id: str) -> dict[str, int]:
@@ -25,7 +25,7 @@ def executor_processes(application_id: str) -> dict[str, int]:
         except OSError:  # the process has ended
             continue
         # YARN starts an executor through a shell, which has all arguments in one text.
-        if program.endswith("java") and any(argument.endswith(_MAIN_CLASS) for argument in arguments):
+        if program.endswith("java") and any(argument.endswith(_MAIN_CLASSES) for argument in arguments):
             options = dict(pairwise(arguments))
             if options["--app-id"] == application_id:
                 processes[options["--executor-id"]] = int(process.name)
