@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clusters.slow_jobs import SLOW_LAST_TASK, create_table, merge_of, write_of
+from tests.clusters.slow_jobs import SLOW_FIRST_TASK, create_table, merge_of, write_of
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
@@ -21,8 +21,11 @@ DYNAMIC_ALLOCATION = {
 
 @EACH_CLUSTER
 def test_a_write_whose_idle_executor_is_removed_has_every_row_once(mode):
-    result = mode.run(write_of(mode, range(80), sleep_ms=SLOW_LAST_TASK.format(1000), conf=DYNAMIC_ALLOCATION))
-    assert mode.event_logs.removed_executors() != []
+    # Spark keeps both executors until the job begins.
+    conf = DYNAMIC_ALLOCATION | {"spark.dynamicAllocation.executorIdleTimeout": "20s"}
+    result = mode.run(write_of(mode, range(80), sleep_ms=SLOW_FIRST_TASK.format(2500), conf=conf))
+    executors_of_tasks = {end.executor for end in mode.event_logs.task_ends()}
+    assert executors_of_tasks & set(mode.event_logs.removed_executors()) != set()
     assert result["version"] == 0 and result["metrics"]["numOutputRows"] == 80
     table = mode.local_table("orders")
     check_table(table, [(number, "old") for number in range(80)])

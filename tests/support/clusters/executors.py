@@ -90,8 +90,8 @@ class EventLogs:
         ]
 
     def removed_executors(self) -> list[str]:
-        """Spark's reasons for the removal of executors while their application ran."""
-        return [event["Removed Reason"] for _, event in self._events("SparkListenerExecutorRemoved")]
+        """The ids of the executors that Spark removed while their application ran."""
+        return [event["Executor ID"] for _, event in self._events("SparkListenerExecutorRemoved")]
 
     def completed_stages(self) -> list[str]:
         """The names of all completed stages, such as `collect at ...`."""
