@@ -1,4 +1,4 @@
-"""Killed tasks and workers, on a real YARN and a real Kubernetes: the job ends, or the next attempt joins it."""
+"""Killed tasks and workers, on real clusters: the job ends, or the next attempt joins it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from deltalite.protocol.file_names import STAGING_DIR
 from tests.clusters.conftest import slow_write, submit_and_kill_worker, wait_until
+from tests.clusters.slow_jobs import is_in_the_middle, write_of
 from tests.support.background_tasks import BackgroundTask
+from tests.support.clusters.executors import executor_processes
 
 TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
 
@@ -46,3 +49,18 @@ def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
         wait_until("the pod is deleted", lambda: job_id not in mode.applications())
         wait_until("the Secret of the request is deleted", lambda: job_id not in mode.kubernetes.owners_of_secrets())
     assert mode.commit_files("orders") == []
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mode", ["standalone", "yarn-client"], indirect=True)
+def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_commit(mode):
+    """Files may stay in the staging folder. A vacuum deletes them."""
+    load = write_of(mode, range(80), sleep_ms=500)
+    with BackgroundTask(lambda: mode.run(load)) as background:
+        application_id = wait_until("the job runs", mode.event_logs.running_application)
+        wait_until("the job writes its second files", lambda: is_in_the_middle(mode))
+        load.on_kill()
+    assert [type(error) for error in background.errors] == [DeltaJobError]
+    wait_until("the executors have ended", lambda: executor_processes(application_id) == {})
+    assert mode.commit_files("orders") == []
+    assert [name for name in mode.files("orders") if not name.startswith(f"{STAGING_DIR}/")] == []
