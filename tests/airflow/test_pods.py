@@ -393,7 +393,7 @@ def test_a_driver_imports_the_modules_of_the_secret_and_leaves_no_file_behind(ku
         text=True,
         check=False,
     )
-    # Without the packages of this environment, the job reports that its Python lacks pyarrow.
+    # Without the packages of this environment, the job reports that its Python lacks them.
     assert ended.returncode == InvalidRequestError.exit_code
-    assert "lacks the package pyarrow" in ended.stderr
+    assert "lacks numpy and pyarrow" in ended.stderr
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -1,7 +1,7 @@
 """Starts a job, if the Python of the driver can run it.
 
 A cluster may have another Python than the worker. This module and its imports run in Python 3.9 or later. A driver
-whose Python is too old for the job, or lacks pyarrow, can therefore report this error.
+whose Python is too old for the job, or lacks a package, can therefore report this error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pkgutil import resolve_name
 from deltalite.errors import InvalidRequestError
 
 _OLDEST_PYTHON = (3, 11)
-_PACKAGES = ("pyarrow",)
+_PACKAGES = ("numpy", "pyarrow")
 
 
 def start_job(name: str, command_path: str, request_path: str, arguments: list[str]) -> int:
@@ -43,7 +43,7 @@ def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bo
     if version < _OLDEST_PYTHON:
         return f"{python} is too old: jobs need Python {'.'.join(map(str, _OLDEST_PYTHON))} or later."
     missing_packages = [package for package in _PACKAGES if not is_installed(package)]
-    return f"{python} lacks the package {', '.join(missing_packages)}." if missing_packages else None
+    return f"{python} lacks {' and '.join(missing_packages)}." if missing_packages else None
 
 
 def paths_with_compiled_pyspark(paths: list[str]) -> list[str]:
@@ -70,7 +70,7 @@ def paths_with_compiled_pyspark(paths: list[str]) -> list[str]:
 def _report(problem: str, arguments: list[str]) -> int:
     """Print the error, and return its exit code."""
     remedy = (
-        "Install pyarrow in a Python of version 3.11 or later where drivers run, and name this Python with "
+        "Install numpy and pyarrow in a Python of version 3.11 or later where drivers run, and name this Python with "
         "spark.pyspark.driver.python in `conf`. Or use deploy mode 'client', which uses the worker's Python."
     )
     error = InvalidRequestError(problem, remedy=remedy)

@@ -22,8 +22,9 @@ def test_a_new_python_with_all_packages_has_no_problem():
 @pytest.mark.parametrize(
     ("version", "installed", "problem"),
     [
-        ((3, 10), {"pyarrow"}, "is too old: jobs need Python 3.11 or later"),
-        ((3, 12), set(), "lacks the package pyarrow"),
+        ((3, 10), {"numpy", "pyarrow"}, "is too old: jobs need Python 3.11 or later"),
+        ((3, 12), set(), "lacks numpy and pyarrow"),
+        ((3, 12), {"pyarrow"}, "lacks numpy."),
     ],
 )
 def test_the_problem_names_the_python_and_the_reason(version, installed, problem):
