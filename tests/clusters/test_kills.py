@@ -54,7 +54,7 @@ def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["standalone", "yarn-client"], indirect=True)
 def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_commit(mode):
-    """Files may stay in the staging folder. A vacuum deletes them."""
+    """Files may stay in the staging folder, because the driver waits for running tasks before it removes its files."""
     load = write_of(mode, range(80), sleep_ms=500)
     with BackgroundTask(lambda: mode.run(load)) as background:
         application_id = wait_until("the job runs", mode.event_logs.running_application)

@@ -100,7 +100,7 @@ JOB_SETTINGS = {
 @pytest.mark.parametrize(
     ("seed", "jobs", "turns", "max_versions"),
     [
-        (1, 2, 1, 1),
+        (1, 2, 2, 1),
         *(pytest.param(seed, 2 + seed % 3, 12, 1 + seed % 5, marks=pytest.mark.campaign) for seed in range(2, 8)),
     ],
 )
