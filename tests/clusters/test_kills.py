@@ -6,7 +6,6 @@ import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from deltalite.protocol.file_names import STAGING_DIR
 from tests.clusters.conftest import slow_write, submit_and_kill_worker, wait_until
 from tests.clusters.slow_jobs import is_in_the_middle, write_of
 from tests.support.background_tasks import BackgroundTask
@@ -53,8 +52,7 @@ def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["standalone", "yarn-client"], indirect=True)
-def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_commit(mode):
-    """Files may stay in the staging folder, because the driver waits for running tasks before it removes its files."""
+def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_file(mode):
     load = write_of(mode, range(80), sleep_ms=500)
     with BackgroundTask(lambda: mode.run(load)) as background:
         application_id = wait_until("the job runs", mode.event_logs.running_application)
@@ -62,5 +60,4 @@ def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_l
         load.on_kill()
     assert [type(error) for error in background.errors] == [DeltaJobError]
     wait_until("the executors have ended", lambda: executor_processes(application_id) == {})
-    assert mode.commit_files("orders") == []
-    assert [name for name in mode.files("orders") if not name.startswith(f"{STAGING_DIR}/")] == []
+    assert mode.files("orders") == []

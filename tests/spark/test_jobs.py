@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
 from deltalite.commands.write import write
 from deltalite.errors import SchemaMismatchError, error_class_for
 from deltalite.jobs.runner import run
 from deltalite.redaction import SECRET_NAMES
 from deltalite.requests import WriteRequest
 from deltalite.results import JobError, OperationResult
-from tests.support.submitting import WRITE_JOB, end_markers, run_job
+from tests.support.submitting import WRITE_JOB, end_markers, run_job, submit_command
 from tests.support.tables import (
     actions_of,
     data_files,
@@ -161,6 +163,29 @@ def test_a_retry_writes_once_if_the_job_was_killed_before_its_commit(tmp_path):
     logged_metrics = actions_of(table, 0)["commitInfo"]["operationMetrics"]
     assert retry.marker.metrics == {name: int(text) for name, text in logged_metrics.items()}
     assert rows(table) == [(1, "a"), (2, "b")]
+
+
+SLOW_ROWS = (
+    "SELECT id, left(java_method('java.lang.Thread', 'sleep', IF(spark_partition_id() = 0, 0L, 200L)), 0) AS day "
+    "FROM (SELECT /*+ REPARTITION(4) */ id FROM range(4000))"
+)
+
+
+def test_a_job_that_gets_sigterm_in_the_middle_of_its_tasks_removes_its_files(tmp_path):
+    """The first of four tasks has written its file. The others would take more than three minutes each."""
+    table = tmp_path / "t"
+    write_foreign_table(table, schema_json(("id", "long"), ("day", "string")), [])
+    content_before = folder_content(table)
+    with subprocess.Popen(submit_command(tmp_path, request(table, SLOW_ROWS)), stdout=subprocess.DEVNULL) as job:
+        try:
+            while not any(table.rglob("_temporary/0/task_*/*.parquet")):
+                assert job.poll() is None
+                time.sleep(0.05)
+            terminate_driver(process_tree(job.pid))
+            assert job.wait(60) == 143
+        finally:
+            kill(process_tree(job.pid))
+    assert folder_content(table) == content_before
 
 
 APPENDING_PROGRAM = """

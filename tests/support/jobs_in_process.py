@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import runpy
-import signal
 import sys
 from contextlib import redirect_stdout
 from typing import Any
@@ -26,7 +25,7 @@ class JobsInProcess:
     def submit(self, job: SparkJob) -> str:
         """Run the job to its end."""
         output = io.StringIO()
-        handler, level = signal.getsignal(signal.SIGTERM), logging.getLogger("deltalite").level
+        level = logging.getLogger("deltalite").level
         try:
             with (
                 patch.object(sys, "argv", [job.script, job.request]),
@@ -37,7 +36,6 @@ class JobsInProcess:
         except SystemExit as end:
             self._states[job.job_id] = JobState.FAILED if end.code else JobState.SUCCEEDED
         finally:
-            signal.signal(signal.SIGTERM, handler)
             logging.getLogger("deltalite").setLevel(level)
         self.submitted_names.append(job.name)
         self._logs[job.job_id] = output.getvalue().splitlines()

@@ -13,14 +13,13 @@ result, and the log of a failed job, have the seconds of the job's phases (`delt
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from deltalite.errors import ApprovalNeededError, DeltaLiteError, MaintenanceError
 from deltalite.markers import NO_NONCE, error_marker, nonce_of, question_markers, result_markers, started_marker
@@ -31,6 +30,7 @@ from deltalite.results import JobStarted, OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.driver_age import driver_age_s
 from deltalite.spark.runtime.session import open_session, shipped_file
+from deltalite.spark.runtime.termination import Termination
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,6 @@ def run(
     """
     PHASES.restart()
     job_start_ms = time.time_ns() // 1_000_000
-    signal.signal(signal.SIGTERM, _exit_on_signal)
     secrets: list[str] = []
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_RedactingFormatter(secrets))
@@ -65,32 +64,30 @@ def run(
     # PySpark logs each analysis error a second time, as one line of JSON with the whole Java stack.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     nonce = NO_NONCE
-    try:
-        path = Path(arguments[0])
-        request_json = path.read_text(encoding="utf-8") if path.is_file() else None
-        # The nonce is set before the session opens, because the marker of a session error contains it.
-        nonce = nonce_of(request_json or "")
-        spark = open_session(f"deltalite {name}")
-        PHASES.end_start(driver_age_s(spark, job_start_ms=job_start_ms))
-        if request_json is None:
-            request_json = shipped_file(path.name).read_text(encoding="utf-8")
-        nonce = nonce_of(request_json)
-        secrets.extend(_secrets_of(request_json))
-        context = spark.sparkContext
-        _print_marker(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
-        request = parse(request_json)
-        check_address_is_unambiguous(spark, request.table)
-        result = command(spark, request)
-    except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code
-        return _report_failure(error, nonce, secrets)
-    _print_result(result, nonce)
-    _stop_spark(spark)
+    with Termination() as termination:
+        try:
+            path = Path(arguments[0])
+            request_json = path.read_text(encoding="utf-8") if path.is_file() else None
+            # The nonce is set before the session opens, because the marker of a session error contains it.
+            nonce = nonce_of(request_json or "")
+            spark = open_session(f"deltalite {name}")
+            termination.watch(spark)
+            PHASES.end_start(driver_age_s(spark, job_start_ms=job_start_ms))
+            if request_json is None:
+                request_json = shipped_file(path.name).read_text(encoding="utf-8")
+            nonce = nonce_of(request_json)
+            secrets.extend(_secrets_of(request_json))
+            context = spark.sparkContext
+            started = JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl)
+            _print_marker(started_marker(started, nonce))
+            request = parse(request_json)
+            check_address_is_unambiguous(spark, request.table)
+            result = command(spark, request)
+        except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code
+            return _report_failure(error, nonce, secrets)
+        _print_result(result, nonce)
+        _stop_spark(spark)
     return 0
-
-
-def _exit_on_signal(signum: int, _frame: object) -> NoReturn:
-    """End the process with `SystemExit`, so that the job removes its uncommitted files."""
-    raise SystemExit(128 + signum)
 
 
 class _RedactingFormatter(logging.Formatter):

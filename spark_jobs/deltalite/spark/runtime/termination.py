@@ -1,0 +1,92 @@
+"""The end of a job at SIGTERM: Spark's jobs are cancelled, and the main thread gets `SystemExit`.
+
+While the main thread waits for an answer of the JVM, an exception would leave the answer unread. The thread's next
+call, such as the removal of its uncommitted files, would then wait until the JVM has ended the first call, and would
+read the wrong answer. So the thread gets the exception when the call has ended. A call that waits for a Spark job ends
+soon, because another thread cancels the job.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_CANCEL_PAUSE_SECONDS = 0.2
+
+
+class Termination:
+    """A block in the main thread. The first SIGTERM raises `SystemExit` there; the block ignores a later SIGTERM."""
+
+    def __init__(self) -> None:
+        self._exit_code: int | None = None
+        self._is_raised = False
+        self._open_calls = 0
+        self._has_ended = threading.Event()
+        self._context: SparkContext | None = None
+        self._stop_watching: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Self:
+        self._old_handler = signal.signal(signal.SIGTERM, self._end)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._has_ended.set()
+        self._stop_watching()
+        signal.signal(signal.SIGTERM, self._old_handler)
+
+    def watch(self, spark: SparkSession) -> None:
+        """From now on, wait for the end of a call to the JVM, and cancel Spark's jobs.
+
+        Without the attributes of PySpark that this needs, the exception interrupts a call.
+        """
+        client = getattr(getattr(spark.sparkContext, "_gateway", None), "_gateway_client", None)
+        send_command = getattr(client, "send_command", None)
+        if client is None or send_command is None:
+            return
+        self._context = spark.sparkContext
+        main_thread = threading.get_ident()
+
+        def send_and_wait(*arguments: Any, **options: Any) -> Any:
+            if threading.get_ident() != main_thread:
+                return send_command(*arguments, **options)
+            self._open_calls += 1
+            try:
+                return send_command(*arguments, **options)
+            finally:
+                self._open_calls -= 1
+                self._raise_if_due()
+
+        client.send_command = send_and_wait
+        self._stop_watching = lambda: delattr(client, "send_command")
+
+    def _end(self, signal_number: int, _frame: object) -> None:
+        if self._exit_code is not None:
+            return
+        self._exit_code = 128 + signal_number
+        threading.Thread(target=self._cancel_jobs, name="termination", daemon=True).start()
+        self._raise_if_due()
+
+    def _raise_if_due(self) -> None:
+        """Raise `SystemExit` once, outside of all calls to the JVM.
+
+        Calls may be nested, because the JVM may call Python, which calls the JVM.
+        """
+        if self._exit_code is not None and not self._open_calls and not self._is_raised:
+            self._is_raised = True
+            raise SystemExit(self._exit_code)
+
+    def _cancel_jobs(self) -> None:
+        """Cancel Spark's jobs until the block ends, because any thread may be about to submit another one."""
+        while self._context is not None and not self._has_ended.is_set():
+            with suppress(Exception):  # Spark may have ended
+                self._context.cancelAllJobs()
+            self._has_ended.wait(_CANCEL_PAUSE_SECONDS)

@@ -1,0 +1,79 @@
+"""SIGTERM in a job: the call to the JVM ends, Spark's jobs are cancelled, and the code after it can call the JVM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from deltalite.spark.runtime.errors import SPARK_ERRORS
+from deltalite.spark.runtime.termination import Termination
+
+pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
+
+SLEEP_OF_A_ROW = "java_method('java.lang.Thread', 'sleep', 100L) = 'a text'"
+
+
+@contextmanager
+def sigterm_during_a_job(spark, *, times=1):
+    """Send SIGTERM to this process when a Spark job runs."""
+
+    def wait_and_send():
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            time.sleep(0.05)
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
+
+    sender = threading.Thread(target=wait_and_send)
+    sender.start()
+    yield
+    sender.join()
+
+
+def run_slow_query(spark):
+    """A query that takes ten minutes with two cores. Each of its tasks takes a second."""
+    spark.range(0, 12000, 1, 1200).where(SLEEP_OF_A_ROW).collect()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_exception_comes_once_when_the_call_has_ended_and_the_next_call_gets_its_own_answer(spark, times):
+    handler = signal.getsignal(signal.SIGTERM)
+    with Termination() as termination, sigterm_during_a_job(spark, times=times):
+        termination.watch(spark)
+        with pytest.raises(SystemExit) as end:
+            run_slow_query(spark)
+        assert spark._jvm.java.lang.Math.abs(-3) == 3
+        assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert end.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == handler
+    assert spark.range(3).count() == 3, "no later job is cancelled"
+
+
+def test_a_wait_outside_of_the_jvm_is_interrupted_and_the_jobs_of_other_threads_are_cancelled(spark):
+    errors = []
+    has_ended = threading.Event()
+
+    def run_and_keep_the_error():
+        try:
+            run_slow_query(spark)
+        except SPARK_ERRORS as error:
+            errors.append(error)
+        has_ended.set()
+
+    with Termination() as termination, sigterm_during_a_job(spark):
+        termination.watch(spark)
+        threading.Thread(target=run_and_keep_the_error).start()
+        with pytest.raises(SystemExit):
+            has_ended.wait(60)
+        assert has_ended.wait(60)
+    assert len(errors) == 1 and "cancelled" in str(errors[0])
+
+
+def test_a_signal_before_spark_has_started_ends_the_process():
+    with Termination(), pytest.raises(SystemExit):
+        signal.raise_signal(signal.SIGTERM)
