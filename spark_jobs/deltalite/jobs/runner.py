@@ -139,7 +139,10 @@ def _print_result(result: OperationResult, nonce: str) -> None:
 
 def _print_marker(marker: str) -> None:
     """Print the marker on a separate line, even if the last output does not end with a line break."""
-    print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
+    # Spark runs Python without a buffer for stdout, and `print` would write the last line break on its own. The JVM
+    # could then log between both writes.
+    sys.stdout.write(f"\n{marker}\n")
+    sys.stdout.flush()
 
 
 def _stop_spark(spark: SparkSession) -> None:

@@ -80,7 +80,8 @@ def _report(problem: str, arguments: list[str]) -> int:
 
         nonce = nonce_of(Path(arguments[0]).read_text(encoding="utf-8"))
         marker = error_marker(type(error).__name__, str(error), remedy=remedy, nonce=nonce)
-        print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
+        sys.stdout.write(f"\n{marker}\n")  # in one write, as in `runner`
+        sys.stdout.flush()
     except (ImportError, TypeError, OSError):
         pass  # An older Python cannot import the module. The exit code tells the worker enough.
     return error.exit_code

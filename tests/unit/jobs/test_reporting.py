@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from dataclasses import replace
@@ -62,6 +63,23 @@ def test_a_failed_job_logs_its_phases_before_the_traceback(write_phase, capsys, 
         "The job failed in the phase write. Seconds in each phase: start 2.5, plan 1.0, write 0.0.",
         "ValueError: bad",
     ]
+
+
+def test_a_marker_and_its_line_break_are_one_write_so_that_the_jvm_cannot_log_between_them(monkeypatch):
+    writes = []
+
+    class RawOutput(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, data):
+            writes.append(bytes(data))
+            return len(data)
+
+    # Spark sets PYTHONUNBUFFERED, and Python then creates stdout in this way.
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(RawOutput(), write_through=True))
+    runner._print_marker("a marker")
+    assert writes == [b"\na marker\n"]
 
 
 def test_the_result_of_a_partly_failed_maintenance_has_the_phases(write_phase, capsys):
