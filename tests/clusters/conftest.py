@@ -55,7 +55,7 @@ class Mode:
     """A way to run jobs on a cluster. `name` is the parameter of the fixture.
 
     `lake` is the address of the folder of the tables. `settings` are the Spark settings of every job. Spark writes its
-    event logs to `events` in `folder`. `yarn` or `kubernetes` is the cluster if it is one of these.
+    event logs to `events` in `folder`. `standalone`, `yarn` or `kubernetes` is the cluster.
     `cluster_variables` are environment variables for the worker. `task_parameters` are further parameters of every
     operator.
     """
@@ -68,6 +68,7 @@ class Mode:
     cluster_variables: dict[str, str] = field(default_factory=dict)
     shared_folder: bool = False
     task_parameters: dict[str, Any] = field(default_factory=dict)
+    standalone: StandaloneCluster | None = None
     yarn: YarnCluster | None = None
     kubernetes: KubernetesCluster | None = None
 
@@ -249,6 +250,7 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
 def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folder: Path) -> Mode:
     return Mode(
         name="standalone",
+        standalone=cluster,
         lake=str(folder / "lake"),
         connection={"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}},
         # The executors use the archive of classes that the drivers of all tests use.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
@@ -10,6 +13,7 @@ from tests.clusters.conftest import slow_write, submit_and_kill_worker, wait_unt
 from tests.clusters.slow_jobs import is_in_the_middle, write_of
 from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.executors import executor_processes
+from tests.support.tables import rows
 
 TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
 
@@ -61,3 +65,25 @@ def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_l
     assert [type(error) for error in background.errors] == [DeltaJobError]
     wait_until("the executors have ended", lambda: executor_processes(application_id) == {})
     assert mode.files("orders") == []
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("driver", ["killed", "orphaned"])
+@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "pod-client"], indirect=True)
+def test_a_retry_after_a_killed_worker_in_client_mode_leaves_one_commit(mode, driver):
+    """A container that is killed ends the driver too. A single killed process leaves the driver, which commits."""
+    parameters = slow_write(mode, "orders")
+    worker = mode.start_worker("DeltaWriteOperator", parameters)
+    application_id = wait_until("the job runs", mode.event_logs.running_application)
+    wait_until("a task writes", lambda: any("/attempt_" in name for name in mode.files("orders")))
+    if driver == "killed":
+        os.killpg(worker.pid, signal.SIGKILL)
+    else:
+        worker.kill()
+    worker.wait()
+    result = mode.run(DeltaWriteOperator(**parameters), try_number=2)
+    assert (result["version"], result["metrics"]["numOutputRows"]) == (0, 1)
+    wait_until("the executors have ended", lambda: executor_processes(application_id) == {})
+    wait_until("the killed worker's job has ended", lambda: "RUNNING" not in mode.applications().values())
+    assert mode.commit_files("orders") == ["00000000000000000000.json"]
+    assert len(rows(mode.local_table("orders"))) == 1

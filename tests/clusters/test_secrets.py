@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,8 +14,9 @@ import pytest
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.clusters.conftest import SLOW_QUERY, slow_write, wait_until
 
-SECRET_VALUE = 'planted-5f1c "quoted" \\ back'
-SECRET_VARIABLE = "planted-5f1c-token"  # YARN changes quotes and backslashes in variables
+SECRET_START = "planted-5f1c"
+SECRET_VALUE = f'{SECRET_START} "quoted" \\ back'
+SECRET_VARIABLE = f"{SECRET_START}-token"  # YARN changes quotes and backslashes in variables
 SECRET_SETTINGS = {"spark.sql.example.password": SECRET_VALUE, "spark.executorEnv.EXAMPLE_TOKEN": SECRET_VARIABLE}
 # The driver replaces `${...}` in the query by stars, or by nothing if the setting is missing. Each executor reads its
 # environment variable.
@@ -21,10 +26,10 @@ DRIVER_VARIABLE = {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE}
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
-def test_secret_settings_reach_the_job_and_are_in_no_process_list_object_or_log(mode, capsys):
+@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"], indirect=True)
+def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, capsys):
     earlier_jobs = mode.applications().keys()
-    conf = SECRET_SETTINGS | (DRIVER_VARIABLE if mode.kubernetes else {})
+    conf = SECRET_SETTINGS | (DRIVER_VARIABLE if mode.name == "pod" else {})
     parameters = slow_write(mode, "orders", conf=conf) | {"query": SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)}
     results = []
     task = threading.Thread(target=lambda: results.append(mode.run(DeltaWriteOperator(**parameters))), daemon=True)
@@ -33,9 +38,11 @@ def test_secret_settings_reach_the_job_and_are_in_no_process_list_object_or_log(
     while task.is_alive():
         visible_texts += [*command_lines(), *public_objects(mode)]
         task.join(1)
+        assert public_files_with_secrets(mode) == []
     visible_texts.append(capsys.readouterr().out)
     assert [result["committed"] for result in results] == [True]
-    assert [text[:2000] for text in visible_texts if "planted-5f1c" in text] == []
+    assert [text[:2000] for text in visible_texts if SECRET_START in text] == []
+    assert public_files_with_secrets(mode) == []
     assert len(mode.applications().keys() - earlier_jobs) <= 1
     check_result = mode.run(
         DeltaWriteOperator(
@@ -59,11 +66,47 @@ def command_lines() -> list[str]:
 
 
 def public_objects(mode) -> list[str]:
-    """The objects of jobs that the cluster's API shows, as texts. Secrets are left out."""
-    if mode.kubernetes is None:
-        return [str(mode.yarn.applications())]
-    kinds = ("pods", "configmaps", "events", "services")
-    return [mode.kubernetes.kubectl("get", kind, "--output", "json") for kind in kinds]
+    """The objects of jobs that the cluster's API shows, as texts, and the logs of pods. Secrets are left out."""
+    if mode.kubernetes is not None:
+        kinds = ("pods", "configmaps", "events", "services")
+        objects = [mode.kubernetes.kubectl("get", kind, "--output", "json") for kind in kinds]
+        pods = [pod["metadata"]["name"] for pod in mode.kubernetes.objects("pods")]
+        return objects + [mode.kubernetes.kubectl("logs", pod, check=False) for pod in pods]
+    return [str(mode.yarn.applications())] if mode.yarn else [mode.standalone.state()]
+
+
+def public_files_with_secrets(mode) -> list[str]:
+    """The files of the cluster and of the test that contain a secret and that other users of the machine may read.
+
+    They include the logs of servers and containers, the folders of containers, and Spark's event logs.
+    """
+    cluster = mode.standalone or mode.yarn or mode.kubernetes
+    names = []
+    for parent, folders, files in chain(os.walk(cluster.folder), os.walk(mode.folder)):
+        folders[:] = [name for name in folders if is_public(Path(parent, name), stat.S_IXOTH)]
+        for file in (Path(parent, name) for name in files if is_public(Path(parent, name), stat.S_IROTH)):
+            with suppress(FileNotFoundError):
+                names += [str(file)] if SECRET_START.encode() in file.read_bytes() else []
+    return names
+
+
+def is_public(path: Path, bit: int) -> bool:
+    """Whether a file or folder has this permission bit, and is no link, pipe or socket."""
+    with suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        return bool(mode & bit) and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mode", ["yarn-client", "yarn-cluster"], indirect=True)
+def test_only_the_owner_may_open_the_folder_with_the_settings_that_spark_uploads_to_hdfs(mode):
+    parameters = slow_write(mode, "orders", conf=SECRET_SETTINGS)
+    task = threading.Thread(target=lambda: mode.run(DeltaWriteOperator(**parameters)), daemon=True)
+    task.start()
+    folders = wait_until("Spark uploads the settings", lambda: mode.yarn.permissions_in("/user/root/.sparkStaging"))
+    task.join()
+    assert set(folders.values()) == {"700"}
 
 
 @pytest.mark.campaign

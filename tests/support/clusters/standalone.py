@@ -29,17 +29,23 @@ class StandaloneCluster:
     """A running cluster.
 
     - `master`, `page`: the address of the master, and the address of its web page.
+    - `folder`: the logs of the servers, and the folders of the executors.
     - `processes`: the servers `master`, `worker1` and `worker2`.
     """
 
     master: str
     page: str
+    folder: Path
     processes: ServerProcesses
+
+    def state(self) -> str:
+        """The workers and applications, as the master describes them in JSON."""
+        with urllib.request.urlopen(f"{self.page}/json/", timeout=30) as answer:
+            return str(answer.read(), "utf-8")
 
     def finished_applications(self) -> list[dict[str, Any]]:
         """The applications that have ended, as the master describes them in JSON. The newest one is the last."""
-        with urllib.request.urlopen(f"{self.page}/json/", timeout=30) as answer:
-            applications: list[dict[str, Any]] = json.load(answer)["completedapps"]
+        applications: list[dict[str, Any]] = json.loads(self.state())["completedapps"]
         return sorted(applications, key=lambda application: application["starttime"])
 
     def start_worker_again(self, name: str) -> None:
@@ -49,7 +55,7 @@ class StandaloneCluster:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until the cluster has this number of workers."""
-        self.processes.wait_until(f"{count} workers", lambda: _live_worker_count(self.page) == count)
+        self.processes.wait_until(f"{count} workers", lambda: json.loads(self.state())["aliveworkers"] == count)
 
 
 @contextmanager
@@ -75,11 +81,7 @@ def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
             options += ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / f"work{number}")]
             command = [spark_class, "org.apache.spark.deploy.worker.Worker", *options, master]
             processes.start(f"worker{number}", command, environ | {"SPARK_LOCAL_IP": host})
-        cluster = StandaloneCluster(master=master, page=f"http://127.0.0.1:{page_port}", processes=processes)
+        page = f"http://127.0.0.1:{page_port}"
+        cluster = StandaloneCluster(master=master, page=page, folder=folder, processes=processes)
         cluster.wait_for_workers(_WORKERS)
         yield cluster
-
-
-def _live_worker_count(page: str) -> int:
-    with urllib.request.urlopen(f"{page}/json/", timeout=30) as answer:
-        return int(json.load(answer)["aliveworkers"])

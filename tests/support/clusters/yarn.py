@@ -51,6 +51,7 @@ class YarnCluster:
     - `hdfs`: the address of the file system.
     - `name_node_page` and `resource_manager`: the HTTP addresses of the NameNode and of the ResourceManager.
     - `log_server`: the address of the log server. Only a cluster that aggregates logs runs it.
+    - `folder`: the folder of the servers: their files, logs and containers.
     - `configuration`: the folder of Hadoop's configuration files.
     - `processes`: the servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`, and
       `logserver` if the cluster aggregates logs.
@@ -60,6 +61,7 @@ class YarnCluster:
     name_node_page: str
     resource_manager: str
     log_server: str
+    folder: Path
     configuration: Path
     processes: ServerProcesses
 
@@ -68,8 +70,7 @@ class YarnCluster:
         """The settings of a job: the jars and the Python of this environment, which the nodes have too."""
         return {
             "spark.yarn.jars": f"local:{SPARK_HOME / 'jars'}/*",
-            "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
-            "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+            "spark.pyspark.python": sys.executable,
         }
 
     def applications(self) -> list[dict[str, Any]]:
@@ -92,20 +93,29 @@ class YarnCluster:
         metrics = f"{self.resource_manager}/ws/v1/cluster/metrics"
         self.processes.wait_until("YARN started", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == _NODES)
 
+    def permissions_in(self, path: str) -> dict[str, str]:
+        """The permissions of the files and folders in a folder of HDFS, in octal digits, by their names."""
+        return {entry["pathSuffix"]: entry["permission"] for entry in self._entries(path)}
+
     def files_below(self, path: str) -> list[str]:
         """The names of all files below a folder of HDFS, sorted; empty if the folder does not exist."""
+        names = []
+        for entry in self._entries(path):
+            name = entry["pathSuffix"]
+            is_folder = entry["type"] == "DIRECTORY"
+            names += [f"{name}/{below}" for below in self.files_below(f"{path}/{name}")] if is_folder else [name]
+        return sorted(names)
+
+    def _entries(self, path: str) -> list[dict[str, Any]]:
+        """The content of a folder of HDFS, as the NameNode describes it; empty if the folder does not exist."""
         try:
             answer = _get(f"{self.name_node_page}/webhdfs/v1{path}?op=LISTSTATUS&user.name=root")
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.NOT_FOUND:
                 raise
             return []
-        names = []
-        for entry in answer["FileStatuses"]["FileStatus"]:
-            name = entry["pathSuffix"]
-            is_folder = entry["type"] == "DIRECTORY"
-            names += [f"{name}/{below}" for below in self.files_below(f"{path}/{name}")] if is_folder else [name]
-        return sorted(names)
+        entries: list[dict[str, Any]] = answer["FileStatuses"]["FileStatus"]
+        return entries
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file of HDFS."""
@@ -173,6 +183,7 @@ def yarn_cluster(folder: Path, *, aggregates_logs: bool = False) -> Iterator[Yar
             name_node_page=f"http://{page}",
             resource_manager=f"http://{resource_manager}",
             log_server=f"http://{log_server}",
+            folder=folder,
             configuration=configuration,
             processes=processes,
         )
