@@ -71,7 +71,7 @@ def _report(problem: str, arguments: list[str]) -> int:
     """Print the error, and return its exit code."""
     remedy = (
         "Install numpy and pyarrow in a Python of version 3.11 or later where drivers run, and name this Python with "
-        "spark.pyspark.driver.python in `conf`. Or use deploy mode 'client', which uses the worker's Python."
+        "spark.pyspark.python in `conf`. Or use deploy mode 'client', which uses the worker's Python."
     )
     error = InvalidRequestError(problem, remedy=remedy)
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
