@@ -22,7 +22,7 @@ from airflow_provider_deltalite.failures import (
 )
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite import errors
-from deltalite.errors import CorruptLogError, InvalidTableAddressError, StorageError
+from deltalite.errors import CorruptLogError, InvalidTableAddressError, SourceNotFoundError, StorageError
 from deltalite.results import AuditResult, JobError, OperationResult
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.version import DOCUMENTATION
@@ -200,6 +200,11 @@ def test_the_message_has_cause_table_remedy_and_link_and_no_group_command():
         "What to do: Cast it.",
         f"Documentation: {DOCUMENTATION}/troubleshooting.md#schemamismatcherror",
     ]
+
+
+def test_the_message_of_a_missing_table_names_no_version():
+    error = failure(SourceNotFoundError, "x is missing.", table=FailedTable(table="/lake/orders", version=-1))
+    assert str(error).splitlines()[2] == "Version: none, because the table does not exist"
 
 
 def test_the_message_shows_no_secret_because_callbacks_get_it():
