@@ -47,6 +47,12 @@ _SMALL_JOB_SETTINGS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
+MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
+MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
+# A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and one
+# in YARN's cluster mode in test_kills.py. The campaign runs every test in every mode.
+EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
+
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
 
 
@@ -106,18 +112,18 @@ class Mode:
         return [names[1] for names in log_files if names[0] == "_delta_log" and len(names) == 2]
 
     def put_table(self, table: Path) -> None:
-        """Copy a table from this machine to the folder of the tables."""
+        """Copy a table from this machine to the folder of the tables, with the modification times of its files."""
         if self.yarn is None:
             copy = self.folder / "lake" / table.name
             shutil.copytree(table, copy)
             if self.kubernetes is not None:  # The pods run as another user.
-                for folder in (copy, copy / "_delta_log"):
+                for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
                     folder.chmod(0o777)
             return
         for file in table.rglob("*"):
             if file.is_file():
                 path = f"{self.lake.removeprefix(self.yarn.hdfs)}/{table.name}/{file.relative_to(table)}"
-                self.yarn.write(path, file.read_bytes())
+                self.yarn.write(path, file.read_bytes(), modified_s=file.stat().st_mtime)
 
     def local_table(self, table: str) -> Path:
         """The folder of a table on this machine: of a new copy, if the table is in HDFS."""

@@ -1,4 +1,4 @@
-"""Operations on real clusters: every operation, typed errors with the driver's traceback, and a rejected address."""
+"""Operations on real clusters: writes, changes of rows and of files, and a rejected address."""
 
 from __future__ import annotations
 
@@ -16,12 +16,8 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaVacuumOperator,
     DeltaWriteOperator,
 )
+from tests.clusters.conftest import EACH_MODE
 
-MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
-MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
-# A job takes half a minute. `make test` therefore runs one test on a standalone cluster here, and one in YARN's cluster
-# mode in test_kills.py. The campaign runs every test in every mode.
-EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
 FEATURE_PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
 
@@ -73,7 +69,7 @@ def test_a_merge_changes_the_rows_of_a_write(mode):
 
 @pytest.mark.campaign
 @EACH_MODE
-def test_every_operation_runs(mode):
+def test_a_table_with_deletion_vectors_and_a_change_feed_is_changed_and_maintained(mode):
     def run(operator_class, task_id, **parameters):
         return mode.run(operator_class(**mode.parameters(task_id, "orders"), **parameters))
 
@@ -96,30 +92,6 @@ def test_every_operation_runs(mode):
     assert run(DeltaCheckpointOperator, "checkpoint")["operation"] == "CHECKPOINT"
     assert run(DeltaVacuumOperator, "vacuum", dry_run=True)["metrics"]["numFilesToDelete"] == 0
     assert run(DeltaRestoreOperator, "restore", version=1)["version"] == 5
-
-
-@pytest.mark.campaign
-@EACH_MODE
-def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_not_repeated(mode, capsys):
-    earlier_jobs = mode.applications().keys()
-    load = DeltaWriteOperator(
-        **mode.parameters("load", "orders"), source=rows(mode, "first", 1), query="SELECT missing FROM source"
-    )
-    with pytest.raises(AirflowFailException, match=r"(?s)InvalidRequestError: .*missing"):
-        mode.run(load)
-    log = capsys.readouterr().out
-    assert "Traceback of the job" in log and "deltalite.errors.InvalidRequestError" in log
-    assert log.count("Identified spark application id") <= 1
-    submitted_jobs = mode.applications().keys() - earlier_jobs
-    assert len(submitted_jobs) == (mode.name not in ("standalone", "pod-client"))
-    if mode.yarn is not None:
-        driver_log_addresses = [
-            application["amContainerLogs"]
-            for application in mode.yarn.applications()
-            if application["id"] in submitted_jobs
-        ]
-        # The address of the log contains the number of YARN's attempt, 01.
-        assert all("_01_000001/" in address for address in driver_log_addresses)
 
 
 @pytest.mark.campaign

@@ -117,10 +117,19 @@ class YarnCluster:
         entries: list[dict[str, Any]] = answer["FileStatuses"]["FileStatus"]
         return entries
 
-    def write(self, path: str, content: bytes) -> None:
-        """Write a file of HDFS."""
-        url = f"{self.name_node_page}/webhdfs/v1{path}?op=CREATE&user.name=root"
-        requests.put(url, data=content, timeout=60).raise_for_status()  # the NameNode redirects to the DataNode
+    def write(self, path: str, content: bytes, *, modified_s: float) -> None:
+        """Write a file of HDFS, and set its modification time, in seconds since 1970."""
+        # The NameNode redirects to the DataNode.
+        self._put(path, "CREATE", content)
+        self._put(path, f"SETTIMES&modificationtime={modified_s * 1000:.0f}")
+
+    def create_folder(self, path: str, *, permission: str = "755") -> None:
+        """Create a folder of HDFS."""
+        self._put(path, f"MKDIRS&permission={permission}")
+
+    def forbid_growth(self, path: str) -> None:
+        """Let a folder of HDFS contain no more than a byte."""
+        self._put(path, "SETQUOTA&storagespacequota=1")
 
     def read(self, path: str) -> bytes:
         """The content of a file of HDFS."""
@@ -131,6 +140,10 @@ class YarnCluster:
         """Delete a file of HDFS."""
         url = f"{self.name_node_page}/webhdfs/v1{path}?op=DELETE&user.name=root"
         requests.delete(url, timeout=60).raise_for_status()
+
+    def _put(self, path: str, operation: str, content: bytes = b"") -> None:
+        url = f"{self.name_node_page}/webhdfs/v1{path}?op={operation}&user.name=root"
+        requests.put(url, data=content, timeout=60).raise_for_status()
 
 
 @contextmanager
