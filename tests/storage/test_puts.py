@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from deltalite.errors import (
     CommitStateUnknownError,
@@ -166,6 +168,37 @@ def test_a_create_loses_if_its_precondition_fails_and_raises_any_other_error(fil
     monkeypatch.setattr(files, "write_and_close", write_that_raises("503 Service Unavailable\nPUT https://host/: 412"))
     with pytest.raises(StorageError, match="Upload failed"):
         put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(2), b"ours")
+
+
+GOOGLE_ANSWER = "com.google.GoogleJsonResponseException: {}\nPUT https://host/403\n{{}}"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("cause", "is_denied"),
+    [
+        (GOOGLE_ANSWER.format("401 Unauthorized"), True),
+        (GOOGLE_ANSWER.format("403 Forbidden"), True),
+        ("io.grpc.StatusRuntimeException: PERMISSION_DENIED: no access", True),
+        ("io.grpc.StatusRuntimeException: UNAUTHENTICATED: the token has expired", True),
+        (GOOGLE_ANSWER.format("403 Forbidden") + '"reason": "userRateLimitExceeded"', False),
+        (GOOGLE_ANSWER.format("503 Service Unavailable"), False),
+    ],
+)
+def test_an_error_of_a_google_connector_has_the_class_and_the_reason_of_its_cause(files, cause, is_denied):
+    """The connectors report each answer of the storage as the cause of an `IOException`."""
+    class_name, _, message = cause.partition(": ")
+    java_cause = SimpleNamespace(toString=lambda: cause, getCause=lambda: None)
+    error = SimpleNamespace(
+        toString=lambda: "java.io.IOException: Upload failed for 'gs://lake/t/1.json'",
+        getCause=lambda: java_cause,
+        getClass=lambda: SimpleNamespace(getName=lambda: "java.io.IOException", getSuperclass=lambda: None),
+    )
+    raised = PySparkException(message="Upload failed")
+    raised._origin = error
+    with pytest.raises(StorageError, match=re.escape(f"({class_name}: {message.splitlines()[0]})")) as caught:
+        files.raise_typed(raised, "create", NAME)
+    assert isinstance(caught.value, StoragePermissionError) is is_denied
 
 
 @pytest.mark.parametrize(

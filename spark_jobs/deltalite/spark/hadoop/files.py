@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -39,6 +40,10 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
+# Google's connectors report denied access by a cause, in HTTP or in gRPC. They have no exception for it.
+_GOOGLE_DENIAL = re.compile(r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): ")
+# Google may also answer 403 to too many requests, with one of these reasons: rateLimitExceeded, userRateLimitExceeded.
+_GOOGLE_THROTTLING = re.compile("rateLimitExceeded", re.IGNORECASE)
 _MISSING_BUCKET_EXCEPTIONS = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
 _CONNECTOR_PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
@@ -216,10 +221,11 @@ class HadoopFiles:
             name: the file or the part of the table, or "" for the table's folder.
         """
         subject = f"{name} of {self.root}" if name else self.root
-        problem = f"Could not {action} {subject}: {error_text(error)}."
+        reason = _reason_text(error)
+        problem = f"Could not {action} {subject}: {reason}."
         if _is_access_denied(error):
             raise StoragePermissionError(
-                f"No permission to {action} {subject}: {error_text(error)}.",
+                f"No permission to {action} {subject}: {reason}.",
                 remedy="Give the identity that Spark runs under access to the table. If its credentials have expired, "
                 "renew them.",
             ) from error
@@ -269,8 +275,10 @@ def is_missing(error: Exception) -> bool:
 def _is_access_denied(error: Exception) -> bool:
     """Whether the storage denied access, or the credentials have expired."""
     has_expired = any(code in error_text(error) for code in _EXPIRED_CREDENTIALS_CODES)
-    return has_java_class(error, *_PERMISSION_EXCEPTIONS) or (
-        has_expired and has_java_class(error, _BAD_REQUEST_EXCEPTION)
+    return (
+        has_java_class(error, *_PERMISSION_EXCEPTIONS)
+        or (has_expired and has_java_class(error, _BAD_REQUEST_EXCEPTION))
+        or any(_GOOGLE_DENIAL.search(text) and not _GOOGLE_THROTTLING.search(text) for text in _full_texts(error))
     )
 
 
@@ -296,12 +304,28 @@ def error_text(error: Exception) -> str:
 
 def error_texts(error: Exception) -> list[str]:
     """Return the Java class and the first line of the message of an error and of its causes."""
+    return [_first_line(text) for text in _full_texts(error)] or [error_text(error)]
+
+
+def _full_texts(error: Exception) -> list[str]:
+    """Return the Java class and the message of an error and of its causes; empty if no Java exception is known."""
     exception = _java_exception(error)
     texts: list[str] = []
     while exception is not None and len(texts) < _MAX_CAUSES:
-        texts.append(_first_line(exception.toString()))
+        texts.append(str(exception.toString()))
         exception = exception.getCause()
-    return texts or [error_text(error)]
+    return texts
+
+
+def _reason_text(error: Exception) -> str:
+    """Return `error_text`, and the cause if the error is a general one.
+
+    Google's connector raises an `IOException` such as "Upload failed", and only its cause tells the reason.
+    """
+    text, *causes = error_texts(error)
+    if not causes or not text.startswith("java.io.IOException: ") or causes[0] in text:
+        return text
+    return f"{text} ({causes[0]})"
 
 
 def _first_line(text: str) -> str:
