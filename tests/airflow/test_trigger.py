@@ -195,6 +195,31 @@ def test_pauses_grow_during_storage_failures_up_to_a_limit_and_never_below_the_i
     assert pause_seconds(3600, 5) == 3600
 
 
+async def test_the_pauses_of_a_trigger_double_with_each_failed_poll_and_restart_after_an_answer(table, monkeypatch):
+    """The storage fails eleven times, answers without a commit, fails once, and then has the commit."""
+    table.create()
+    poll, polls, pauses = watch.poll, [], []
+
+    def fail_but_for_the_twelfth_time(store, after, condition):
+        polls.append(after)
+        if len(polls) not in (12, 14):
+            raise StorageError("503 Slow Down", remedy="Wait.")
+        if len(polls) == 14:
+            table.commit(1, table.add())
+        return poll(store, after, condition)
+
+    async def record_pause(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(watch, "poll", fail_but_for_the_twelfth_time)
+    monkeypatch.setattr(_version, "_SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(asyncio, "sleep", record_pause)
+    (event,) = await events(trigger(table, poke_interval=1.0))
+    assert event["result"]["version"] == 1
+    failing = [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
+    assert [seconds for seconds in pauses if seconds > 0] == [*failing, 1, 2]
+
+
 @pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
 async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, commit_text):
     table.create()

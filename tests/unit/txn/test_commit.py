@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import random
 
 import pytest
 
@@ -291,10 +292,17 @@ def test_the_number_of_attempts_is_limited(store):
     assert caught.value.retryable and newest_version(store) == 4
 
 
-def test_pauses_grow_up_to_a_limit(store):
+def test_the_longest_pause_doubles_up_to_fifty_milliseconds(store, monkeypatch):
+    monkeypatch.setattr(random, "uniform", lambda _shortest, longest: longest)
+    add_rival(store, *([add(f"x{n}")] for n in range(9)))
+    _, pauses = try_commit(store, proposal(1, add("mine")))
+    assert pauses == pytest.approx([0.01, 0.02, 0.04, *[0.05] * 6])
+
+
+def test_each_pause_is_random_between_zero_and_the_longest(store):
     add_rival(store, *([add(f"x{n}")] for n in range(30)))
     _, pauses = try_commit(store, proposal(1, add("mine")))
-    assert len(pauses) == 30
+    assert len(pauses) == len(set(pauses)) == 30
     assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))
 
 

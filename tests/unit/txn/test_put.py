@@ -12,6 +12,7 @@ from deltalite.errors import (
     UnsupportedStorageError,
 )
 from deltalite.protocol.file_names import commit_name
+from deltalite.txn.put import put_commit
 from tests.unit.builders import (
     NOON_MS,
     add,
@@ -112,6 +113,22 @@ def test_a_put_that_failed_once_is_repeated(store, error):
     fail_put(store, "before", error)
     outcome, pauses = try_commit(store, proposal(1, add("mine")))
     assert (outcome.version, newest_version(store), pauses) == (2, 2, [0.1])
+
+
+def test_the_pauses_between_the_puts_of_a_throttled_commit_grow_and_end_after_two_seconds(store):
+    throttling = StorageError("503 Slow Down.", remedy="Wait.")
+    puts, pauses = [], []
+
+    def reject_put(operation, name):
+        if operation == "write_if_absent":
+            puts.append(name)
+            raise throttling
+
+    store.before = reject_put
+    with pytest.raises(StorageError) as caught:
+        put_commit(store, 2, b"{}", pause=pauses.append)
+    assert caught.value is throttling
+    assert (len(puts), pauses) == (4, [0.1, 0.3, 0.6, 1.0])
 
 
 def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
