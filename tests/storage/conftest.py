@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.folder_servers import servers_of
-from tests.support.google_storage import fake_gcs_server
+from tests.support.google_storage import GoogleStorage, UploadSessions, fake_gcs_server
 from tests.support.http_proxy import HttpProxy, http_proxy
 from tests.support.object_stores import azurite, seaweedfs
 from tests.support.remote import hadoop_jars, hdfs_cluster, s3_server
@@ -57,7 +57,7 @@ def google_server(tmp_path_factory):
         yield storage
 
 
-SERVERS = ["seaweedfs_server", "azurite_server"]
+SERVERS = ["seaweedfs_server", "azurite_server", "google_server"]
 
 
 @pytest.fixture(params=["s3", *(pytest.param(server, marks=pytest.mark.campaign) for server in SERVERS)])
@@ -66,7 +66,7 @@ def bucket(request, spark):
     return new_bucket(request, spark)
 
 
-@pytest.fixture(params=[*SERVERS, "google_server"])
+@pytest.fixture(params=SERVERS)
 def real_bucket(request, spark):
     """A new bucket on each real object store, for which Spark is configured."""
     return new_bucket(request, spark)
@@ -98,7 +98,8 @@ class ProxiedBucket:
 @pytest.fixture
 def proxied(bucket, spark):
     """A new bucket that Spark reaches through a proxy. Spark's clients give up after a few seconds."""
-    with http_proxy(bucket.port) as proxy:
+    stand_in = UploadSessions() if isinstance(bucket, GoogleStorage) else None
+    with http_proxy(bucket.port, stand_in) as proxy:
         behind_proxy = bucket.through(proxy.port)
         set_hadoop_options(spark, behind_proxy.bucket_options | behind_proxy.impatient_bucket_options)
         yield ProxiedBucket(bucket=behind_proxy, direct=bucket, proxy=proxy)

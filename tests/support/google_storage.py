@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.http_proxy import Answer, Request
 from tests.support.object_stores import program, running, wait_until_ready
 from tests.support.ports import free_ports
 from tests.support.remote import BUCKET
@@ -71,6 +72,18 @@ class GoogleStorage:
             "fs.gs.operation.move.enable": "false",
         }
 
+    @property
+    def impatient_bucket_options(self) -> dict[str, str]:
+        """Options with which Google's connector repeats a failed request once.
+
+        Its first pause is about 1.25 seconds, and no option makes it shorter.
+        """
+        return {"fs.gs.http.max.retry": "1"}
+
+    def through(self, proxy_port: int) -> GoogleStorage:
+        """The same bucket, behind a proxy on this machine."""
+        return replace(self, port=proxy_port)
+
     def with_new_bucket(self) -> GoogleStorage:
         """Create a bucket with a unique name."""
         storage = replace(self, bucket=f"lake-{uuid.uuid4()}")
@@ -87,6 +100,12 @@ class GoogleStorage:
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(self._put_object, contents.items()))
 
+    def keys(self, prefix: str = "") -> list[str]:
+        """The names in the bucket below a prefix, up to a thousand."""
+        query = urlencode({"prefix": prefix})
+        with urllib.request.urlopen(f"{self.endpoint}/storage/v1/b/{self.bucket}/o?{query}") as answer:
+            return [item["name"] for item in json.load(answer).get("items", ())]
+
     def _put_object(self, item: tuple[str, bytes]) -> None:
         query = urlencode({"uploadType": "media", "name": item[0]})
         self._post(f"/upload/storage/v1/b/{self.bucket}/o?{query}", item[1], "application/octet-stream")
@@ -94,6 +113,33 @@ class GoogleStorage:
     def _post(self, path: str, body: bytes, content_type: str) -> None:
         request = urllib.request.Request(self.endpoint + path, body, {"Content-Type": content_type})
         urllib.request.urlopen(request).close()
+
+
+class UploadSessions:
+    """Answers of a proxy to requests for the status of a resumable upload, as Google documents them.
+
+    A client sends such a request if a request of an upload got no answer. fake-gcs-server cannot answer it. It ends the
+    upload, and creates an empty object.
+
+    - The upload has ended: the answer is that of its end.
+    - The upload has not ended: 308, without a range. Google's server has no part of the content, because the tests
+      upload small objects in one request.
+    """
+
+    def __init__(self) -> None:
+        self._final_answers: dict[str, Answer] = {}
+
+    def answer_to(self, request: Request) -> Answer | None:
+        """Return the status of an upload, or None for any other request."""
+        content_range = request.headers.get("content-range", "")
+        if request.upload_id is None or not content_range.startswith("bytes */") or content_range == "bytes */0":
+            return None
+        return self._final_answers.get(request.upload_id, Answer(status=308))
+
+    def record(self, request: Request, answer: Answer) -> None:
+        """Record the answer to the last request of an upload."""
+        if request.upload_id is not None and answer.status != 308:
+            self._final_answers[request.upload_id] = answer
 
 
 @contextlib.contextmanager

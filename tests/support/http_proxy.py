@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.ports import SHUTDOWN_POLL_S
 
@@ -33,8 +33,24 @@ class Request:
 
     @property
     def is_conditional_put(self) -> bool:
-        """Whether the server must reject the request if the object exists."""
-        return self.method == "PUT" and self.headers.get("if-none-match") == "*"
+        """Whether the server must reject the request if the object exists.
+
+        A client of Google Cloud Storage gives the condition in the request that starts the upload.
+        """
+        return self.method == "PUT" and (self.headers.get("if-none-match") == "*" or self.upload_id is not None)
+
+    @property
+    def object_name(self) -> str:
+        """The path, or the name in the query of an upload to Google Cloud Storage."""
+        return self._parameter("name") or self.path
+
+    @property
+    def upload_id(self) -> str | None:
+        """The resumable upload to Google Cloud Storage that the request belongs to."""
+        return self._parameter("upload_id")
+
+    def _parameter(self, name: str) -> str | None:
+        return next(iter(parse_qs(self.query).get(name, ())), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +74,16 @@ class Loss(Enum):
 Fault = Callable[[Request], Answer | Loss | None]
 
 
+class StandIn(Protocol):
+    """Answers requests that an emulator cannot answer."""
+
+    def answer_to(self, request: Request) -> Answer | None:
+        """Return the answer, or None for the answer of the server."""
+
+    def record(self, request: Request, answer: Answer) -> None:
+        """Record an answer of the server."""
+
+
 class HttpProxy:
     """A running proxy.
 
@@ -66,8 +92,9 @@ class HttpProxy:
         fault: the function that replaces answers, None for no faults. It runs in the threads of the proxy.
     """
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, stand_in: StandIn | None = None) -> None:
         self.server_port = server_port
+        self.stand_in = stand_in
         self.requests: list[Request] = []
         self.fault: Fault | None = None
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -120,9 +147,9 @@ def first_times(count: int, outcome: Answer | Loss, matches: Callable[[Request],
 
 
 @contextlib.contextmanager
-def http_proxy(server_port: int) -> Iterator[HttpProxy]:
+def http_proxy(server_port: int, stand_in: StandIn | None = None) -> Iterator[HttpProxy]:
     """Run a proxy for the server at a port of this machine."""
-    proxy = HttpProxy(server_port)
+    proxy = HttpProxy(server_port, stand_in)
     proxy.start()
     try:
         yield proxy
@@ -166,6 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
         proxy = self.server.proxy
         proxy.requests.append(request)
         outcome = proxy.fault(request) if proxy.fault else None
+        if outcome is None and proxy.stand_in:
+            outcome = proxy.stand_in.answer_to(request)
         if outcome is Loss.REQUEST:
             self.close_connection = True
         elif isinstance(outcome, Answer):
@@ -173,6 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             answer = self._send(body)
             content = answer.read()
+            if proxy.stand_in:
+                headers = dict(answer.getheaders())
+                proxy.stand_in.record(request, Answer(status=answer.status, body=content, headers=headers))
             if outcome is Loss.ANSWER:
                 self.close_connection = True
             else:
