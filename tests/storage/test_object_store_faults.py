@@ -16,6 +16,7 @@ from deltalite.errors import CommitStateUnknownError, StorageError, StoragePermi
 from deltalite.storage.opening import open_store
 from tests.support.google_storage import GoogleStorage
 from tests.support.http_proxy import Answer, Loss, first_times
+from tests.support.object_stores import Azure
 from tests.support.storage_answers import (
     answer_to_expired_credentials,
     answer_to_invalid_credentials,
@@ -234,6 +235,8 @@ def test_a_poll_with_expired_credentials_fails_with_a_typed_error(proxied, table
 @pytest.mark.sample(429)
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_poll_continues_after_throttled_requests(proxied, table, status):
+    if status == 429 and isinstance(proxied.bucket, Azure):
+        pytest.skip("Azure's client repeats no request after 429. Waits with this answer are in test_throttled_waits.")
     store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
     position = watch.position_at(store, 0)
     throttled = first_times(2, throttling_answer(proxied.bucket, status), lambda _: True)
