@@ -23,6 +23,7 @@ from deltalite.errors import (
     InvalidRequestError,
     SourceError,
     SourceNotFoundError,
+    StorageError,
     UnsupportedFeatureError,
 )
 from deltalite.spark.runtime.read_failures import (
@@ -54,6 +55,10 @@ _REPEATED_COLUMN = "[COLUMN_ALREADY_EXISTS]"
 _LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
+# The words of Linux, and of a quota in HDFS for bytes or for files.
+_FULL_STORAGE_PATTERN = re.compile(
+    r"No space left on device|Disk quota exceeded|The (?:DiskSpace|NameSpace) quota [^\n]* is exceeded[^\n]*"
+)
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST_PATTERN = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
 
@@ -76,7 +81,10 @@ def first_line(error: Exception) -> str:
 
 
 def data_error(error: Exception) -> DeltaLiteError | None:
-    """Return the typed error for input that cannot be computed or read, or None for any other error."""
+    """Return the typed error of a query that fails because of its text, its input or full storage.
+
+    Returns None for any other error.
+    """
     text = _with_causes(error)
     if message := missing_file(text):
         return SourceNotFoundError(
@@ -102,6 +110,11 @@ def data_error(error: Exception) -> DeltaLiteError | None:
         return SourceError(
             "Nothing was written: a partition value is too long for the name of a folder.",
             remedy="Partition by another column, or shorten the value in `query`.",
+        )
+    if match := _FULL_STORAGE_PATTERN.search(text):
+        return StorageError(
+            f"Nothing was written: a storage is full, of the table or of Spark's temporary files. {match[0]}",
+            remedy="Free space, or raise the quota.",
         )
     if match := _QUERY_CONDITION_PATTERN.search(text):
         return InvalidRequestError(f"The rows cannot be written: {_one_line(match[0])}", remedy="Correct the SQL.")
@@ -147,10 +160,11 @@ def computing(parameter: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def computing_rows() -> Iterator[None]:
-    """Convert the error of a query that computes rows, if the query or its input causes the error (`data_error`).
+    """Convert the error of a query that computes rows, if `data_error` knows its cause.
 
     Raises:
         SourceError: a row cannot be computed, or a file of the input cannot be read.
+        StorageError: a storage is full.
         InvalidRequestError: the query is wrong.
     """
     try:
