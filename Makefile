@@ -9,7 +9,6 @@ ARGS ?=
 CLUSTER ?= local
 # Processes that run tests, each with a separate Spark (up to 4 GB).
 WORKERS ?= 2
-WORKERS_ON_OLDEST ?= $(WORKERS)
 
 # spark-submit finds Spark through the first `python3` on the path. The caller's environment must not name another Spark or
 # Python, because the tests would then run with it.
@@ -40,7 +39,7 @@ FACTOR ?= 50
 # All tests of a file run on one worker. So do all tests of a folder that shares a whole Airflow
 # (tests/support/selection.py). The workers get the files in the order of their names. With xdist's default order, by the
 # number of tests, the few long tests of a whole Airflow would come last, and one worker would wait for the other.
-DISTRIBUTED := --dist loadfile --no-loadscope-reorder
+DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The checks of lint, each as a target, so that make runs two of them at the same time.
 CHECKS := check-types check-language check-style check-format
@@ -78,10 +77,10 @@ quick: lint ## Check style and types, and run the tests that need neither Spark 
 	.venv/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not (spark or server or slow)" $(NOT_QUICK) $(ARGS)
 
 smoke: setup classes ## Run each operation once on Spark, and one DAG through Airflow (6 minutes)
-	.venv/bin/python -m pytest --numprocesses $(WORKERS) $(DISTRIBUTED) -m smoke $(ARGS)
+	.venv/bin/python -m pytest $(DISTRIBUTED) -m smoke $(ARGS)
 
 test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
-	.venv/bin/python -m pytest --numprocesses $(WORKERS) $(DISTRIBUTED) --durations=15 $(ARGS)
+	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
 campaign: setup hadoop reference kubernetes object-stores helm classes $(OLDEST) ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
@@ -100,7 +99,7 @@ clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone,
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
 	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --generated-code -m "not slow or smoke" \
-	    --numprocesses $(WORKERS_ON_OLDEST) $(DISTRIBUTED) --durations=15 $(NOT_ON_OLDEST) $(TESTS_ON_OLDEST) $(ARGS)
+	    $(DISTRIBUTED) --durations=15 $(NOT_ON_OLDEST) $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync $(CHECKS)
