@@ -33,6 +33,7 @@ from deltalite.version import documentation_url
 
 # The section of docs/troubleshooting.md for failures without an error class.
 _OTHER_FAILURES = "The task failed without a listed error"
+_MISSING_VERSIONS = {None: "not read", -1: "none, because the table does not exist"}
 
 
 class DeltaConflictError(AirflowException):
@@ -53,10 +54,7 @@ class DeltaApprovalNeeded(AirflowFailException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTable:
-    """The table that a task failed on.
-
-    `version` is its newest version, -1 if the table does not exist, or None if the task did not read it.
-    """
+    """The table that a task failed on. `version` is its newest version, -1 without a table, None if it was not read."""
 
     table: str
     version: int | None = None
@@ -118,17 +116,12 @@ def failure_text(class_name: str, problem: str, remedy: str, *, table: FailedTab
     lines = [redacted(f"{class_name}: {problem}" if class_name else problem)]
     if table is not None:
         lines.append(f"Table: {redacted(table.table)}")
-        lines.append(f"Version: {_version_text(table.version)}")
+        newest = f"{table.version}, the newest"
+        lines.append(f"Version: {_MISSING_VERSIONS.get(table.version, newest)}")
     if remedy:
         lines.append(f"What to do: {redacted(remedy)}")
     lines.append(f"Documentation: {documentation_url('troubleshooting', section)}")
     return "\n".join("\n    ".join(map(escape_line, line.splitlines())) for line in lines)
-
-
-def _version_text(version: int | None) -> str:
-    if version is None:
-        return "not read"
-    return f"{version}, the newest" if version >= 0 else "none, because the table does not exist"
 
 
 def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR) -> None:
