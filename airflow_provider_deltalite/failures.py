@@ -54,7 +54,7 @@ class DeltaApprovalNeeded(AirflowFailException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTable:
-    """The table that a task failed on. `version` is its newest version, -1 without a table, None if it was not read."""
+    """The table that a task failed on. `version` is its newest one, -1 without a table, None if it was not read."""
 
     table: str
     version: int | None = None
@@ -66,8 +66,7 @@ def raise_for_airflow(
 ) -> Iterator[None]:
     """Raise each `DeltaLiteError` of the block as the exception that Airflow acts on.
 
-    The traceback goes to the log as a folded group first, so that the log ends with the message. Secrets in it are
-    hidden.
+    The traceback goes to the log first, as a folded group without secrets.
 
     Args:
         log: The logger of the task.
@@ -135,9 +134,6 @@ def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR)
 
 
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
-    """Return the error class with this name.
-
-    The result is None if this release has no such class. The job may run another release that has it.
-    """
+    """Return the error class with this name; None if only the job's release has it."""
     member = getattr(errors, name, None)
     return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None
