@@ -33,7 +33,7 @@ from deltalite.version import documentation_url
 
 # The section of docs/troubleshooting.md for failures without an error class.
 _OTHER_FAILURES = "The task failed without a listed error"
-_MISSING_VERSIONS = {None: "not read", -1: "none, because the table does not exist"}
+_NO_VERSION = {None: "not read", -1: "none, because the table does not exist"}
 
 
 class DeltaConflictError(AirflowException):
@@ -54,7 +54,7 @@ class DeltaApprovalNeeded(AirflowFailException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTable:
-    """The table that a task failed on. `version` is its newest one, -1 without a table, None if it was not read."""
+    """The table that a task failed on. `version`: the newest, -1 if there is no table, None if it was not read."""
 
     table: str
     version: int | None = None
@@ -115,8 +115,7 @@ def failure_text(class_name: str, problem: str, remedy: str, *, table: FailedTab
     lines = [redacted(f"{class_name}: {problem}" if class_name else problem)]
     if table is not None:
         lines.append(f"Table: {redacted(table.table)}")
-        newest = f"{table.version}, the newest"
-        lines.append(f"Version: {_MISSING_VERSIONS.get(table.version, newest)}")
+        lines.append(f"Version: {_NO_VERSION.get(table.version, f'{table.version}, the newest')}")
     if remedy:
         lines.append(f"What to do: {redacted(remedy)}")
     lines.append(f"Documentation: {documentation_url('troubleshooting', section)}")
@@ -134,6 +133,6 @@ def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR)
 
 
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
-    """Return the error class with this name; None if only the job's release has it."""
+    """Return the error class with this name; None if only the release of the job has it."""
     member = getattr(errors, name, None)
     return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None

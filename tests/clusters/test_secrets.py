@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.clusters.conftest import SLOW_QUERY, slow_write, wait_until
+from tests.support.background_tasks import BackgroundTask
 
 SECRET_START = "planted-5f1c"
 SECRET_VALUE = f'{SECRET_START} "quoted" \\ back'
@@ -80,9 +81,12 @@ def public_files_with_secrets(mode) -> list[str]:
 
     They include the logs of servers and containers, the folders of containers, and Spark's event logs.
     """
-    cluster = mode.standalone or mode.yarn or mode.kubernetes
+    if mode.kubernetes is not None:  # its other folders have the images
+        cluster_folders = [mode.kubernetes.folder / "logs", mode.kubernetes.folder / "pods"]
+    else:
+        cluster_folders = [(mode.standalone or mode.yarn).folder]
     names = []
-    for parent, folders, files in chain(os.walk(cluster.folder), os.walk(mode.folder)):
+    for parent, folders, files in chain.from_iterable(map(os.walk, [*cluster_folders, mode.folder])):
         folders[:] = [name for name in folders if is_public(Path(parent, name), stat.S_IXOTH)]
         for file in (Path(parent, name) for name in files if is_public(Path(parent, name), stat.S_IROTH)):
             with suppress(FileNotFoundError):
@@ -102,11 +106,9 @@ def is_public(path: Path, bit: int) -> bool:
 @pytest.mark.parametrize("mode", ["yarn-client", "yarn-cluster"], indirect=True)
 def test_only_the_owner_may_open_the_folder_with_the_settings_that_spark_uploads_to_hdfs(mode):
     parameters = slow_write(mode, "orders", conf=SECRET_SETTINGS)
-    task = threading.Thread(target=lambda: mode.run(DeltaWriteOperator(**parameters)), daemon=True)
-    task.start()
-    folders = wait_until("Spark uploads the settings", lambda: mode.yarn.permissions_in("/user/root/.sparkStaging"))
-    task.join()
-    assert set(folders.values()) == {"700"}
+    with BackgroundTask(lambda: mode.run(DeltaWriteOperator(**parameters))) as task:
+        folders = wait_until("Spark uploads the settings", lambda: mode.yarn.permissions_in("/user/root/.sparkStaging"))
+    assert task.errors == [] and set(folders.values()) == {"700"}
 
 
 @pytest.mark.campaign

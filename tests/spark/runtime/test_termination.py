@@ -20,19 +20,24 @@ SLEEP_OF_A_ROW = "java_method('java.lang.Thread', 'sleep', 100L) = 'a text'"
 
 @contextmanager
 def sigterm_during_a_job(spark, *, times=1):
-    """Send SIGTERM to this process when a Spark job runs."""
+    """Send SIGTERM to this process when a Spark job runs. The end of the block ends the wait for a job."""
+    has_ended = threading.Event()
 
     def wait_and_send():
         while not spark.sparkContext.statusTracker().getActiveJobsIds():
-            time.sleep(0.05)
+            if has_ended.wait(0.05):
+                return
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.05)
 
     sender = threading.Thread(target=wait_and_send)
     sender.start()
-    yield
-    sender.join()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        sender.join()
 
 
 def run_slow_query(spark):

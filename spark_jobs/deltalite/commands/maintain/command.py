@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,11 +31,11 @@ from deltalite.phases import PHASES, Phase
 from deltalite.requests import MaintainRequest
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.opening import source_store
+from deltalite.spark.runtime.termination import cancel_jobs_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CANCEL_PAUSE_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
 
@@ -106,12 +105,6 @@ def _maintained_rows(
             deadline.stop()
             for future in futures:
                 future.cancel()
-            _cancel_running_steps(spark, [future for future in futures if not future.cancelled()])
+            running = [future for future in futures if not future.cancelled()]
+            cancel_jobs_until(lambda seconds: not wait(running, timeout=seconds).not_done, spark.sparkContext)
             raise
-
-
-def _cancel_running_steps(spark: SparkSession, running: Sequence[Future[TableRow]]) -> None:
-    """Cancel Spark's jobs until the steps have ended. A step may submit its next job after a cancellation."""
-    while wait(running, timeout=_CANCEL_PAUSE_SECONDS).not_done:
-        with suppress(Exception):  # Spark may have ended, and the first error must propagate
-            spark.sparkContext.cancelAllJobs()

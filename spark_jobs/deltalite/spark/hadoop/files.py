@@ -40,7 +40,7 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
-# Google's connectors report denied access by a cause, in HTTP or in gRPC. They have no exception for it.
+# Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC.
 _GOOGLE_DENIAL = re.compile(r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): ")
 # Google may also answer 403 to too many requests, with one of these reasons: rateLimitExceeded, userRateLimitExceeded.
 _GOOGLE_THROTTLING = re.compile("rateLimitExceeded", re.IGNORECASE)

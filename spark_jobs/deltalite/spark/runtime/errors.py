@@ -1,4 +1,4 @@
-"""The message of a Spark error in one line, and typed errors for errors that the data or the query causes.
+"""The message of a Spark error in one line, and typed errors for wrong data, wrong queries and full storage.
 
 Spark raises errors in two forms: as a `PySparkException`, or as a `Py4JJavaError` for Java classes that PySpark does
 not know. Most failed queries raise a `Py4JJavaError` with a `SparkException`. The first line of its text does not have
@@ -113,7 +113,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
         )
     if match := _FULL_STORAGE_PATTERN.search(text):
         return StorageError(
-            f"Nothing was written: a storage is full, of the table or of Spark's temporary files. {match[0]}",
+            f"Nothing was written: the storage of the table, or a disk of an executor, is full. {match[0]}",
             remedy="Free space, or raise the quota.",
         )
     if match := _QUERY_CONDITION_PATTERN.search(text):
@@ -164,7 +164,7 @@ def computing_rows() -> Iterator[None]:
 
     Raises:
         SourceError: a row cannot be computed, or a file of the input cannot be read.
-        StorageError: a storage is full.
+        StorageError: the storage of the table, or a disk of an executor, is full.
         InvalidRequestError: the query is wrong.
     """
     try:

@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 _CANCEL_PAUSE_SECONDS = 0.2
 
 
+def cancel_jobs_until(has_ended: Callable[[float], bool], context: SparkContext) -> None:
+    """Cancel Spark's jobs again and again until an end, because any thread may be about to submit another job.
+
+    `has_ended` waits for the end, at most for the seconds that it gets, and returns whether it has come.
+    """
+    while True:
+        with suppress(Exception):  # Spark may have ended, and an error of the caller must propagate
+            context.cancelAllJobs()
+        if has_ended(_CANCEL_PAUSE_SECONDS):
+            return
+
+
 class Termination:
     """A block in the main thread. The first SIGTERM raises `SystemExit` there; the block ignores a later SIGTERM."""
 
@@ -85,8 +97,5 @@ class Termination:
             raise SystemExit(self._exit_code)
 
     def _cancel_jobs(self) -> None:
-        """Cancel Spark's jobs until the block ends, because any thread may be about to submit another one."""
-        while self._context is not None and not self._has_ended.is_set():
-            with suppress(Exception):  # Spark may have ended
-                self._context.cancelAllJobs()
-            self._has_ended.wait(_CANCEL_PAUSE_SECONDS)
+        if self._context is not None:
+            cancel_jobs_until(self._has_ended.wait, self._context)

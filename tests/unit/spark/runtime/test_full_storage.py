@@ -24,7 +24,7 @@ QUOTA = (
 def test_the_error_of_full_storage_has_the_reason(cause, reason):
     error = data_error(PySparkException(f"[TASK_WRITE_FAILED] Task failed. SQLSTATE: 58030\nCaused by: {cause}"))
     assert type(error) is StorageError
-    assert str(error).endswith(f"of Spark's temporary files. {reason} Free space, or raise the quota.")
+    assert str(error).endswith(f"or a disk of an executor, is full. {reason} Free space, or raise the quota.")
 
 
 def test_a_row_whose_message_has_the_same_words_is_an_error_of_the_row():
