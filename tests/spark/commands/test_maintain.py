@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import deltalake
 import pyarrow as pa
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.commands.maintain import maintain, one_table
+from deltalite.commands.maintain import command, maintain, one_table
 from deltalite.commands.table import define_table
 from deltalite.errors import MaintenanceError, MaintenanceIncompleteError, StorageError, TableNotFoundError
 from deltalite.requests import MaintainRequest, RunIdentity, TableRequest, VacuumMode
+from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.spark.runtime.session import isolated_session
 from tests.support.tables import delta_rs_rows, rows, write_rows
 
@@ -163,3 +165,24 @@ def test_an_isolated_session_has_separate_settings_and_the_same_time_zone(spark)
     session.conf.set("spark.sql.shuffle.partitions", "77")
     assert spark.conf.get("spark.sql.shuffle.partitions") != "77"
     assert session.sparkContext is spark.sparkContext
+
+
+def test_a_stopped_job_cancels_the_spark_jobs_of_its_running_steps(spark, lake, monkeypatch):
+    """Without the cancellation, the query of a step would run for minutes."""
+    errors = []
+
+    def stop_or_run_slowly(spark, _request, row, _deadline):
+        if row.table.endswith("/plain"):
+            while not spark.sparkContext.statusTracker().getActiveJobsIds():
+                time.sleep(0.05)
+            raise SystemExit(143)
+        try:
+            spark.range(0, 6000, 1, 600).where("java_method('java.lang.Thread', 'sleep', 100L) = 'a text'").collect()
+        except SPARK_ERRORS as error:
+            errors.append(str(error))
+            raise
+
+    monkeypatch.setattr(command, "maintain_table", stop_or_run_slowly)
+    with pytest.raises(SystemExit):
+        job(spark, lake, parallelism=3)
+    assert errors and all("cancelled" in error for error in errors)
