@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -27,6 +27,7 @@ from deltalite.installation.spark import (
     installed_pyspark,
     missing_connectors,
 )
+from deltalite.redaction import shows_secret
 from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 # The masters that spark-submit takes: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
 _MASTER_PATTERN = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
 
+_EXECUTOR_VARIABLE_PREFIX = "spark.executorEnv."
+# Variables such as GOOGLE_APPLICATION_CREDENTIALS and AWS_WEB_IDENTITY_TOKEN_FILE, which name a file with the secret.
+_PATH_VARIABLE_PATTERN = re.compile(r"(?i)(_file|_path|_dir|_credentials)$")
 _RESOURCE_MANAGER = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
 NOT_TRACKED = (
     "Submitting without tracking: a retry submits a new job, even while this one still runs. "
@@ -63,9 +67,14 @@ class Launch:
         return self.deploy_mode == "cluster"
 
     @property
+    def on_kubernetes(self) -> bool:
+        """Whether the executors are pods of Kubernetes."""
+        return self.master.startswith("k8s://")
+
+    @property
     def runs_in_pod(self) -> bool:
         """Whether the driver is a pod of Kubernetes."""
-        return self.in_cluster and self.master.startswith("k8s://")
+        return self.in_cluster and self.on_kubernetes
 
 
 def get_spark_connection(conn_id: str) -> Connection:
@@ -97,6 +106,31 @@ def check_target(launch: Launch) -> None:
     """Raise if Spark does not know the master or the deploy mode, or does not support both together."""
     _check_master(launch)
     _check_deploy_mode(launch)
+
+
+def check_executor_variables(launch: Launch, conf: Mapping[str, Any]) -> None:
+    """Raise if Spark would write a secret variable into its executors' pods as plain text.
+
+    In client mode on Kubernetes, the driver creates these pods with the values of its settings.
+
+    :param launch: How the job is submitted.
+    :param conf: The user's settings of Spark.
+    """
+    if not launch.on_kubernetes or launch.in_cluster:
+        return
+    for setting, value in conf.items():
+        if not setting.startswith(_EXECUTOR_VARIABLE_PREFIX) or not shows_secret(setting, str(value)):
+            continue
+        variable = setting.removeprefix(_EXECUTOR_VARIABLE_PREFIX)
+        if _PATH_VARIABLE_PATTERN.search(variable) and os.path.isabs(str(value)):
+            continue
+        raise InvalidRequestError(
+            f"By its name or its value, {setting} in `conf` is a secret. In client mode on Kubernetes, Spark would "
+            "write it to the executors' pods as plain text.",
+            remedy="Create a Secret of Kubernetes, and name it and its key in `conf`: "
+            f'{{"spark.kubernetes.executor.secretKeyRef.{variable}": "secret:key"}}. If the value is no secret, set '
+            "the variable in `properties_file`.",
+        )
 
 
 def check_no_local_tables(launch: Launch, addresses: Iterable[str]) -> None:

@@ -38,6 +38,7 @@ from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
+    check_executor_variables,
     check_launch,
     find_missing_connectors,
     find_mixed_pyspark,
@@ -116,6 +117,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         self._on_start = on_start
         self._reports = ClusterReports(is_yarn=self._is_yarn)
         check_launch(self.launch)
+        check_executor_variables(self.launch, self._conf)
         if self.launch.runs_in_pod:
             self._pod_submission = self._prepare_pod()
         else:

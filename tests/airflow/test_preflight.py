@@ -73,6 +73,22 @@ def test_the_connection_is_read_once_so_a_later_failure_cannot_change_it(spark_s
     assert (submit_hook.history_server, submit_hook.resource_manager) == (None, None)
 
 
+def test_a_secret_variable_of_executors_is_rejected_in_client_mode_on_kubernetes_and_kept_out_of_the_error(
+    spark_submit, monkeypatch
+):
+    for conn_id, host in (("k8s", "k8s://https://h:443"), ("yarn", "yarn")):
+        connection = {"conn_type": "spark", "host": host, "extra": {"deploy-mode": "client"}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+    secret_conf = {"spark.executorEnv.DB_PASSWORD": "planted-variable"}
+    with pytest.raises(InvalidRequestError) as caught:
+        hook(conn_id="k8s", conf=secret_conf)
+    assert "spark.kubernetes.executor.secretKeyRef.DB_PASSWORD" in str(caught.value)
+    assert "planted" not in str(caught.value)
+    hook(conn_id="yarn", conf=secret_conf)
+    hook(conn_id="k8s", conf={"spark.executorEnv.REGION": "eu"})
+    hook(conn_id="k8s", conf={"spark.executorEnv.AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/token"})
+
+
 def test_python_in_cluster_mode_on_a_standalone_cluster_is_rejected(spark_submit, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_STANDALONE", '{"conn_type": "spark", "host": "spark://m", "port": 7077}')
     assert hook(conn_id="standalone").launch.deploy_mode is None

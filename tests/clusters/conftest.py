@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,8 @@ _SMALL_JOB_SETTINGS = {
 
 MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
 MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
-# A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and one
-# in YARN's cluster mode in test_kills.py. The campaign runs every test in every mode.
+# A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and two
+# in YARN's cluster mode in test_kills.py and test_typed_errors.py. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
 
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
@@ -62,8 +63,8 @@ class Mode:
 
     `lake` is the address of the folder of the tables. `settings` are the Spark settings of every job. Spark writes its
     event logs to `events` in `folder`. `standalone`, `yarn` or `kubernetes` is the cluster.
-    `cluster_variables` are environment variables for the worker. `task_parameters` are further parameters of every
-    operator.
+    `cluster_variables` are environment variables for the worker, and `triggerer_variables` replace some of them for the
+    triggerer. `task_parameters` are further parameters of every operator.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Mode:
     settings: dict[str, str]
     folder: Path
     cluster_variables: dict[str, str] = field(default_factory=dict)
+    triggerer_variables: dict[str, str] = field(default_factory=dict)
     shared_folder: bool = False
     task_parameters: dict[str, Any] = field(default_factory=dict)
     standalone: StandaloneCluster | None = None
@@ -146,7 +148,16 @@ class Mode:
             for name, value in self.worker_environment.items():
                 patch.setenv(name, value)
             state_file = self.state_file(operator.task_id)
-            return run_attempt(operator, context_of(operator.task_id, state_file, try_number=try_number))
+            context = context_of(operator.task_id, state_file, try_number=try_number)
+            return run_attempt(operator, context, self.triggerer())
+
+    @contextmanager
+    def triggerer(self) -> Iterator[None]:
+        """A block with the environment variables of the triggerer."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.triggerer_variables.items():
+                patch.setenv(name, value)
+            yield
 
     def start_worker(self, operator: str, parameters: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         """Start an attempt of a task in a separate process."""
@@ -330,6 +341,7 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
             "AIRFLOW__KUBERNETES_EXECUTOR__IN_CLUSTER": "False",
             "AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": str(cluster.worker_kubeconfig),
         },
+        triggerer_variables={"AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": str(cluster.triggerer_kubeconfig)},
         shared_folder=True,
         task_parameters=waiting_parameters.get(name, {}),
     )

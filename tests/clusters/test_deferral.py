@@ -49,10 +49,12 @@ def test_a_job_survives_a_restart_of_the_triggerer_and_a_retry_joins_it(worker):
             await task
         await trigger.cleanup()
 
-    asyncio.run(stop_a_triggerer())
+    with worker.triggerer():
+        asyncio.run(stop_a_triggerer())
     retry = defer(worker, parameters, try_number=2)
     assert retry.trigger.serialize() == deferral.trigger.serialize()
-    event = asyncio.run(first_event(copy_of_trigger(retry.trigger)))
+    with worker.triggerer():
+        event = asyncio.run(first_event(copy_of_trigger(retry.trigger)))
     assert event == {"status": "ended", "message": ""}
     context = context_of("load", worker.state_file("load"), try_number=2)
     result = resume(DeltaWriteOperator(**parameters), retry, event, context)
@@ -72,9 +74,11 @@ def test_a_user_who_stops_a_deferred_task_kills_its_job(worker, monkeypatch):
     trigger = copy_of_trigger(deferral.trigger)
     trigger.task_instance = SimpleNamespace(dag_id="sales", task_id="load", run_id="manual__1", map_index=-1)
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **_: {"manual__1": {"load": "failed"}})
-    asyncio.run(trigger.on_kill())
+    with worker.triggerer():
+        asyncio.run(trigger.on_kill())
     wait_until("the job is killed", lambda: worker.applications().get(job_id, "KILLED") == "KILLED")
-    event = asyncio.run(first_event(copy_of_trigger(deferral.trigger)))
+    with worker.triggerer():
+        event = asyncio.run(first_event(copy_of_trigger(deferral.trigger)))
     with pytest.raises(DeltaJobError):
         resume(DeltaWriteOperator(**parameters), deferral, event, context_of("load", worker.state_file("load")))
     assert worker.commit_files("orders") == []

@@ -55,7 +55,7 @@ def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", ["standalone", "yarn-client"], indirect=True)
+@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "pod-client"], indirect=True)
 def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_file(mode):
     load = write_of(mode, range(80), sleep_ms=500)
     with BackgroundTask(lambda: mode.run(load)) as background:

@@ -18,24 +18,31 @@ from tests.support.background_tasks import BackgroundTask
 SECRET_START = "planted-5f1c"
 SECRET_VALUE = f'{SECRET_START} "quoted" \\ back'
 SECRET_VARIABLE = f"{SECRET_START}-token"  # YARN changes quotes and backslashes in variables
-SECRET_SETTINGS = {"spark.sql.example.password": SECRET_VALUE, "spark.executorEnv.EXAMPLE_TOKEN": SECRET_VARIABLE}
+SECRET_SETTING = {"spark.sql.example.password": SECRET_VALUE}
+SECRET_SETTINGS = SECRET_SETTING | {"spark.executorEnv.EXAMPLE_TOKEN": SECRET_VARIABLE}
 # The driver replaces `${...}` in the query by stars, or by nothing if the setting is missing. Each executor reads its
 # environment variable.
 LENGTH_COLUMNS = """, length(r'${spark.sql.example.password}') AS on_driver,
     length(java_method('java.lang.System', 'getenv', 'EXAMPLE_TOKEN')) AS on_executor FROM source"""
-FURTHER_SETTINGS = {
-    "pod": {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE},
-    # In client mode, Spark writes the variables of executors into their pods as plain text.
-    "pod-client": {"spark.executorEnv.EXAMPLE_TOKEN": "x" * len(SECRET_VARIABLE)},
-}
+
+
+def secret_settings(mode) -> dict[str, str]:
+    """The settings of a job with secrets. On Kubernetes in client mode, executors read a variable from a Secret."""
+    if mode.name != "pod-client":
+        driver_variable = {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE} if mode.name == "pod" else {}
+        return SECRET_SETTINGS | driver_variable
+    metadata = {"name": "example"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": SECRET_VARIABLE}}
+    mode.kubernetes.apply(secret)
+    return SECRET_SETTING | {"spark.kubernetes.executor.secretKeyRef.EXAMPLE_TOKEN": "example:token"}
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"], indirect=True)
 def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, capsys):
     earlier_jobs = mode.applications().keys()
-    conf = SECRET_SETTINGS | FURTHER_SETTINGS.get(mode.name, {})
-    parameters = slow_write(mode, "orders", conf=conf) | {"query": SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)}
+    query = SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)
+    parameters = slow_write(mode, "orders", conf=secret_settings(mode)) | {"query": query}
     results = []
     task = threading.Thread(target=lambda: results.append(mode.run(DeltaWriteOperator(**parameters))), daemon=True)
     task.start()

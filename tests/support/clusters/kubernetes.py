@@ -24,7 +24,9 @@ from tests.support.ports import free_ports
 CHECKOUT = Path(__file__).resolve().parents[3]
 BUILD = CHECKOUT / ".kubernetes"
 NAMESPACE = "spark"  # The jobs run in this namespace.
-_WORKER_NAMESPACE, _WORKER = "airflow", "airflow-worker"
+_AIRFLOW_NAMESPACE = "airflow"
+# The accounts of Airflow. `rbac.yaml` names the first two, and the documentation has the command for the third.
+_WORKER, _TRIGGERER, _CLIENT_WORKER = "airflow-worker", "airflow-triggerer", "airflow-client-worker"
 _NETWORK = "deltalite-kubernetes"
 _NODE, _PODS, _SERVICES, _API = "10.240.0.1", "10.244.0.0/24", "10.96.0.0/16", "10.96.0.1"
 _PORT = 6443  # The API server listens on this port of the network namespace.
@@ -50,7 +52,16 @@ class KubernetesCluster:
     @property
     def worker_kubeconfig(self) -> Path:
         """The kubeconfig of an account with the permissions that the documentation gives to a worker."""
-        return self.folder / "kubeconfig-worker"
+        return self.kubeconfig_of(_WORKER)
+
+    @property
+    def triggerer_kubeconfig(self) -> Path:
+        """The kubeconfig of an account with the permissions that the documentation gives to a triggerer."""
+        return self.kubeconfig_of(_TRIGGERER)
+
+    def kubeconfig_of(self, account: str) -> Path:
+        """The kubeconfig of an account of Airflow."""
+        return self.folder / f"kubeconfig-{account}"
 
     def kubectl(self, *arguments: str, check: bool = True) -> str:
         """Run kubectl in the namespace of the jobs, and return its output. With `check`, its failure fails the test."""
@@ -102,7 +113,7 @@ class KubernetesCluster:
         program.chmod(0o755)
         return NodeSubmission(
             master=f"k8s://https://127.0.0.1:{_PORT}",
-            kubeconfig=self.folder / f"kubeconfig-{_PORT}",
+            kubeconfig=self.kubeconfig_of(_CLIENT_WORKER),
             program=program,
             host=_NODE,
         )
@@ -112,7 +123,8 @@ class KubernetesCluster:
 class NodeSubmission:
     """A submission in client mode.
 
-    `program` is a `spark-submit` that runs on the node, and `host` is the address of the node.
+    `program` is a `spark-submit` that runs on the node, and `host` is the address of the node. The account in
+    `kubeconfig` has the permissions that the documentation gives to a worker in client mode.
     """
 
     master: str
@@ -231,14 +243,22 @@ _READY = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
 
 
 def _create_accounts(cluster: KubernetesCluster) -> None:
-    """Create the accounts that the documentation describes, and the kubeconfig of a worker."""
+    """Create the accounts that the documentation describes, and their kubeconfigs."""
     cluster.kubectl("apply", "--filename", str(CHECKOUT / "deployments" / "kubernetes" / "rbac.yaml"))
-    cluster.kubectl("create", "namespace", _WORKER_NAMESPACE)
-    cluster.kubectl("create", "serviceaccount", _WORKER, "--namespace", _WORKER_NAMESPACE)
-    token = cluster.kubectl("create", "token", _WORKER, "--namespace", _WORKER_NAMESPACE, "--duration=24h").strip()
-    kubeconfig = json.loads(cluster.kubeconfig.read_text())
-    kubeconfig["users"][0]["user"] = {"token": token}
-    cluster.worker_kubeconfig.write_text(json.dumps(kubeconfig))
+    cluster.kubectl("create", "namespace", _AIRFLOW_NAMESPACE)
+    cluster.kubectl(
+        *("create", "rolebinding", "client-workers", "--role=spark-driver"),
+        f"--serviceaccount={_AIRFLOW_NAMESPACE}:{_CLIENT_WORKER}",
+    )
+    in_namespace = ("--namespace", _AIRFLOW_NAMESPACE)
+    for account in (_WORKER, _TRIGGERER, _CLIENT_WORKER):
+        cluster.kubectl("create", "serviceaccount", account, *in_namespace)
+        token = cluster.kubectl("create", "token", account, *in_namespace, "--duration=24h").strip()
+        kubeconfig = json.loads(cluster.kubeconfig.read_text())
+        kubeconfig["users"][0]["user"] = {"token": token}
+        if account == _CLIENT_WORKER:  # it runs on the node
+            kubeconfig["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{_PORT}"
+        cluster.kubeconfig_of(account).write_text(json.dumps(kubeconfig))
     cluster.processes.wait_until(
         "The default account exists",
         lambda: "default" in cluster.kubectl("get", "serviceaccounts", check=False),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -65,12 +66,16 @@ def context_of(task_id: str, state_file: Path, *, try_number: int = 1) -> dict[s
     }
 
 
-def run_attempt(operator: Any, context: dict[str, Any]) -> Any:
-    """Run an attempt of a task, and return its XCom. If the task defers, run the trigger, and resume the task."""
+def run_attempt(operator: Any, context: dict[str, Any], triggerer: AbstractContextManager[None] | None = None) -> Any:
+    """Run an attempt of a task, and return its XCom. If the task defers, run the trigger, and resume the task.
+
+    The trigger runs in the block `triggerer`.
+    """
     try:
         return operator.execute(context)
     except TaskDeferred as deferral:
-        event = asyncio.run(first_event(copy_of_trigger(deferral.trigger)))
+        with triggerer or nullcontext():
+            event = asyncio.run(first_event(copy_of_trigger(deferral.trigger)))
         return resume(operator, deferral, event, context)
 
 
