@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 import requests
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -49,27 +50,57 @@ class YarnApplication(SparkSubmitHook):
             address, auth = self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth
         except (ValueError, RuntimeError) as error:
             raise InvalidRequestError(str(error), remedy="Correct the connection.") from error
-        url = f"{address}/ws/v1/cluster/apps/{self._watched_id}"
-        try:
-            answer = requests.get(url, auth=auth, timeout=_TIMEOUT_SECONDS)
-        except requests.RequestException as error:
-            raise YarnError(f"{redacted(url)} did not answer: {redacted(str(error))}") from error
-        match answer.status_code:
-            case HTTPStatus.OK:
-                return _state_in(answer)
-            case HTTPStatus.NOT_FOUND:
-                return DriverState.MISSING
-            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-                raise InvalidRequestError(
-                    f"{redacted(url)} returned HTTP {answer.status_code}.",
-                    remedy="Give the triggerer the access to the ResourceManager that the workers have.",
-                )
-            case status:
-                raise YarnError(f"{redacted(url)} returned HTTP {status}.")
+        return application_state(address, self._watched_id, auth)
 
     def kill(self) -> None:
         """Kill the application. Airflow's hook logs a failure."""
         self._kill_yarn_application(self._watched_id)
+
+
+def application_state(address: str, application_id: str, auth: Any) -> DriverState:
+    """Return the state of an application.
+
+    A web server that is not the ResourceManager also answers 404 for each path. So the answer 404 means a missing
+    application only if the address shows the metrics of a cluster.
+
+    :param address: The web address of the ResourceManager.
+    :param application_id: The id, such as ``application_1700000000000_0001``.
+    :param auth: An object that authenticates the request, as `requests` takes it; None if this is not necessary.
+
+    Raises:
+        InvalidRequestError: The ResourceManager refuses the request.
+        YarnError: The ResourceManager does not answer, its answer describes no application, or the address is not that
+            of a ResourceManager.
+    """
+    url = f"{address}/ws/v1/cluster/apps/{application_id}"
+    answer = _get(url, auth)
+    match answer.status_code:
+        case HTTPStatus.OK:
+            return _state_in(answer)
+        case HTTPStatus.NOT_FOUND if _is_resource_manager(address, auth):
+            return DriverState.MISSING
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            raise InvalidRequestError(
+                f"{redacted(url)} returned HTTP {answer.status_code}.",
+                remedy="Give the triggerer the access to the ResourceManager that the workers have.",
+            )
+        case status:
+            raise YarnError(f"{redacted(url)} returned HTTP {status}.")
+
+
+def _is_resource_manager(address: str, auth: Any) -> bool:
+    answer = _get(f"{address}/ws/v1/cluster/metrics", auth)
+    try:
+        return answer.status_code == HTTPStatus.OK and "clusterMetrics" in answer.json()
+    except (ValueError, TypeError):
+        return False
+
+
+def _get(url: str, auth: Any) -> requests.Response:
+    try:
+        return requests.get(url, auth=auth, timeout=_TIMEOUT_SECONDS)
+    except requests.RequestException as error:
+        raise YarnError(f"{redacted(url)} did not answer: {redacted(str(error))}") from error
 
 
 def _state_in(answer: requests.Response) -> DriverState:

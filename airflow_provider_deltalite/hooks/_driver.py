@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_deltalite.clusters.driver_state import DriverState
 from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
+from airflow_provider_deltalite.clusters.yarn_application import YarnError, application_state
+from deltalite.errors import InvalidRequestError
+from deltalite.redaction import redacted
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
@@ -102,6 +106,33 @@ class DriverHook(SparkSubmitHook):
         if status not in _ACTIVE_PHASES or pod is None or not pod.is_being_deleted():
             return status
         return "Terminating"
+
+    def query_yarn_application_status(self, application_id: str) -> str:
+        """Return the status of an application that an earlier hook submitted.
+
+        The status is ``MISSING`` if the ResourceManager does not know the application, for example after it lost its
+        state. Without this method, the base class raises an error, and each retry fails.
+
+        :raises YarnError: The ResourceManager does not answer, or refuses the request.
+        """
+        try:
+            return str(super().query_yarn_application_status(application_id))
+        except RuntimeError as error:
+            if self._is_missing_in_yarn(application_id):
+                return "MISSING"
+            raise YarnError(
+                f"Could not read the state of {application_id}, the application of an earlier task attempt. The "
+                "application may still run, so this attempt submits no job. Check the ResourceManager, and its address "
+                "in the connection's extra 'yarn_resourcemanager_webapp_address'. The reason: "
+                f"{redacted(str(error))}"
+            ) from error
+
+    def _is_missing_in_yarn(self, application_id: str) -> bool:
+        address, auth = self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth
+        try:
+            return application_state(address, application_id, auth) is DriverState.MISSING
+        except (InvalidRequestError, YarnError):
+            return False
 
     def forget_driver(self) -> None:
         """Forget the driver of an earlier hook, before a new submission."""

@@ -85,9 +85,14 @@ class SparkSubmission:
         return SparkSubmitOperator.submit_job(self._operator, context)
 
     def get_job_status(self, external_id: str, context: Context) -> str:
-        """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id."""
+        """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id.
+
+        The hook does not get the id of an application that has failed or is lost. A kill would end that application
+        instead of the next submission.
+        """
         status = SparkSubmitOperator.get_job_status(self._operator, external_id, context)
-        self._join(external_id, context)
+        if self._hook.launch.runs_in_pod or self.is_job_active(status) or self.is_job_succeeded(status):
+            self._join(external_id, context)
         return self._hook.status_of_joined_driver(status)
 
     def is_job_active(self, status: str) -> bool:

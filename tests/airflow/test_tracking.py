@@ -9,13 +9,15 @@ import json
 import time
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_deltalite.clusters.yarn_application import YarnError
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.operators import _spark_submission
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
-from tests.support.resource_manager import PRINT_YARN_ID, RUNNING_STATE, YARN_ID
+from tests.support.resource_manager import FAILED_STATE, MISSING_STATE, PRINT_YARN_ID, RUNNING_STATE, YARN_ID
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
 
@@ -96,6 +98,56 @@ def test_a_retry_joins_the_running_job_and_returns_its_result(table, spark_submi
     assert not spark_submit.was_called
 
 
+@since_3_3
+def test_a_retry_submits_a_new_job_if_the_resource_manager_has_lost_the_application(table, spark_submit, context, yarn):
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", "application_1600000000000_0001")
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [MISSING_STATE, MISSING_STATE, yarn.finished_state(before_answer=lambda: commit(table))]
+    result = operator(table).execute(context)
+    assert (result["version"], result["committed"]) == (1, True)
+    assert context["task_state_store"].values["spark_job_id_0"] == YARN_ID
+
+
+@since_3_3
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"http_status": 403}, "HTTP 403"),
+        ({"http_status": 404}, "HTTP 404"),
+        ({"http_status": 500}, "HTTP 500"),
+        ({"no": "state"}, "unexpected payload"),
+    ],
+)
+def test_a_retry_submits_no_job_if_no_resource_manager_names_the_state(
+    table, spark_submit, context, yarn, answer, message
+):
+    """A web server in front of YARN answers 404 for each path if its own configuration is wrong."""
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", YARN_ID)
+    yarn.answers = [answer]
+    yarn.shows_metrics = False
+    with pytest.raises(YarnError, match=f"may still run, so this attempt submits no job.*{message}"):
+        operator(table).execute(context)
+    assert not spark_submit.was_called
+
+
+@since_3_3
+@pytest.mark.parametrize("earlier_state", [MISSING_STATE, FAILED_STATE])
+def test_a_task_that_is_stopped_after_it_lost_its_earlier_job_submits_nothing(
+    table, spark_submit, context, yarn, earlier_state, monkeypatch
+):
+    table.create()
+    context["task_state_store"].set("spark_job_id_0", "application_1600000000000_0001")
+    yarn.answers = [earlier_state]
+    load = operator(table)
+    monkeypatch.setattr(_spark_submission, "store_nonce", lambda *_: load.on_kill())
+    with pytest.raises(AirflowException, match="stopped before it submitted"):
+        load.execute(context)
+    assert not spark_submit.was_called
+    assert yarn.kill_paths == []
+
+
 def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cluster(
     table, spark_submit, context, yarn
 ):
@@ -161,16 +213,6 @@ def test_a_joined_job_in_yarn_that_fails_after_its_commit_is_a_success(table, sp
         yarn.finished_state("FAILED", diagnostics="Container killed", before_answer=lambda: commit(table)),
     ]
     assert operator(table).execute(context)["version"] == 1
-
-
-@since_3_3
-def test_an_unavailable_cluster_does_not_end_the_job(table, spark_submit, context, yarn):
-    table.create()
-    context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    yarn.answers = [{"no": "state"}]
-    with pytest.raises(RuntimeError, match="unexpected payload"):
-        operator(table).execute(context)
-    assert not spark_submit.was_called
 
 
 @since_3_3

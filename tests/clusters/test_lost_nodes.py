@@ -1,10 +1,13 @@
-"""A lost node in the middle of the output of a write: the job ends on the other node, and the table is right."""
+"""A write while a cluster loses a node, or the ResourceManager loses its applications: the table is right."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.clusters.slow_jobs import running, write_of
+from airflow_provider_deltalite.failures import DeltaJobError
+from tests.clusters.conftest import wait_until
+from tests.clusters.slow_jobs import is_in_the_middle, running, write_of
+from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.table_checks import (
     check_table,
     files_that_a_vacuum_deletes,
@@ -34,6 +37,23 @@ def test_a_write_that_loses_a_node_manager_has_every_row_once(mode, yarn, capsys
         yarn.processes.kill(lost_node)
     yarn.start_node_manager_again(lost_node)
     check_write(mode, results, capsys)
+
+
+@pytest.mark.parametrize("mode", ["yarn-cluster", "yarn-deferred"], indirect=True)
+def test_a_retry_commits_once_after_the_resource_manager_has_lost_its_applications(mode, yarn):
+    """A ResourceManager without a state store starts with an empty list of applications. A driver may still commit."""
+    load = write_of(mode, range(80), sleep_ms=1500)
+    with BackgroundTask(lambda: mode.run(load)) as task:
+        wait_until("the job writes its second files", lambda: is_in_the_middle(mode))
+        yarn.processes.kill("resourcemanager")
+        yarn.processes.start_again("resourcemanager")
+        yarn.wait_for_nodes()
+        task.wait(500)
+    assert [type(error) for error in task.errors] == [DeltaJobError]
+    result = mode.run(load, try_number=2)
+    assert (result["version"], result["metrics"]["numOutputRows"]) == (0, 80)
+    assert mode.commit_files("orders") == ["00000000000000000000.json"]
+    check_table(mode.local_table("orders"), [(number, "old") for number in range(80)])
 
 
 def check_write(mode, results, capsys):

@@ -12,6 +12,8 @@ from tests.support.ports import SHUTDOWN_POLL_S
 
 YARN_ID = "application_1700000000000_0001"
 PRINT_YARN_ID = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
+FAILED_STATE = {"state": "FAILED", "finalStatus": "FAILED", "diagnostics": "the driver was killed"}
+MISSING_STATE = {"http_status": 404}
 RUNNING_STATE = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
 
 
@@ -19,11 +21,13 @@ class ResourceManager:
     """A stand-in for YARN's REST service. It answers with each state of `answers` in turn, and repeats the last one.
 
     If a state has a function `before_answer`, the service calls it before it sends the answer. `status` is the HTTP
-    status of these answers.
+    status of these answers, unless a state has an `http_status`. With `shows_metrics` false, the service is not YARN's:
+    it answers requests for the metrics of the cluster as all others.
     """
 
     def __init__(self) -> None:
         self.status = 200
+        self.shows_metrics = True
         self.answers: list[dict] = []
         self.requested_paths: list[str] = []
         self.kill_paths: list[str] = []
@@ -31,12 +35,15 @@ class ResourceManager:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
+                if self.path == "/ws/v1/cluster/metrics" and manager.shows_metrics:
+                    self._send({"clusterMetrics": {"activeNodes": 2}})
+                    return
                 manager.requested_paths.append(self.path)
                 answer = manager.answers.pop(0) if len(manager.answers) > 1 else manager.answers[0]
                 if callable(before_answer := answer.get("before_answer")):
                     before_answer()
                 app = {key: value for key, value in answer.items() if key != "before_answer"}
-                self._send({"app": app}, manager.status)
+                self._send({"app": app}, answer.get("http_status", manager.status))
 
             def do_PUT(self):
                 manager.kill_paths.append(self.path)
