@@ -147,6 +147,14 @@ class WholeAirflow:
         """Stop a component and its descendants: SIGTERM, and SIGKILL after ten seconds."""
         _kill([self._processes.pop(component)])
 
+    def kill(self, component: str) -> None:
+        """Send SIGKILL to a component and its descendants."""
+        root = self._processes.pop(component)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        root.wait()
+
     def process(self, component: str) -> psutil.Process:
         """The main process of a component. Its child processes do the work."""
         return self._processes[component]

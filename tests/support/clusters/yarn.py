@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -82,6 +83,11 @@ class YarnCluster:
         """The name of the NodeManager that runs executors of an application, but not its driver."""
         (node,) = _nodes_of(application_id, _EXECUTOR) - _nodes_of(application_id, _DRIVER)
         return node
+
+    def kill_driver(self, application_id: str) -> None:
+        """Send SIGKILL to the JVM of an application's driver."""
+        for process_id, _ in _containers_of(application_id, _DRIVER):
+            os.kill(process_id, signal.SIGKILL)
 
     def start_node_manager_again(self, name: str) -> None:
         """Start a killed NodeManager again, and wait until the ResourceManager knows it."""
@@ -306,8 +312,16 @@ def _node_sites(configuration: Path, folder: Path, host: str, ports: Iterator[in
 
 
 def _nodes_of(application_id: str, main_class: str) -> set[str]:
-    """The names of the NodeManagers that run this class for an application: their folders have its containers."""
-    nodes = set()
+    """The names of the NodeManagers that run this class for an application."""
+    return {node for _, node in _containers_of(application_id, main_class)}
+
+
+def _containers_of(application_id: str, main_class: str) -> list[tuple[int, str]]:
+    """The JVMs that run this class for an application: their process ids, and the names of their NodeManagers.
+
+    The folder of a NodeManager has the folders of its containers.
+    """
+    containers = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -316,8 +330,8 @@ def _nodes_of(application_id: str, main_class: str) -> set[str]:
             continue
         node = _NODE_PATTERN.search(folder)
         if node and main_class in arguments and f"/{application_id}/" in folder:
-            nodes.add(f"nodemanager{node[1]}")
-    return nodes
+            containers.append((int(process.name), f"nodemanager{node[1]}"))
+    return containers
 
 
 def _get(url: str) -> dict[str, Any]:
