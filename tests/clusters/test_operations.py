@@ -29,9 +29,10 @@ def rows(mode, name: str, *ids: int) -> dict[str, str]:
     return {"format": "csv", "path": f"file://{rows_file}", "options": options, "schema": "id INT, kind STRING"}
 
 
-def write_first_rows(mode):
-    """Write 100 rows to the table `orders` with two tasks or more, and return the result."""
-    return mode.run(
+@pytest.mark.sample("standalone")
+@EACH_MODE
+def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
+    result = mode.run(
         DeltaWriteOperator(
             **mode.parameters("load", "orders"),
             source=rows(mode, "first", *range(100)),
@@ -39,20 +40,8 @@ def write_first_rows(mode):
             properties=FEATURE_PROPERTIES,
         )
     )
-
-
-@pytest.mark.sample("standalone")
-@EACH_MODE
-def test_a_write_runs_on_two_executors(mode):
-    result = write_first_rows(mode)
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 100)
     assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == 2
-
-
-@pytest.mark.campaign
-@EACH_MODE
-def test_a_merge_changes_the_rows_of_a_write(mode):
-    write_first_rows(mode)
     result = mode.run(
         DeltaMergeOperator(
             **mode.parameters("upsert", "orders"),

@@ -14,8 +14,7 @@ from airflow_provider_deltalite.failures import DeltaStorageError
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaTableOperator, DeltaWriteOperator
 from tests.clusters.conftest import EACH_MODE, MODES
 from tests.clusters.slow_jobs import create_table, source_of
-
-pytestmark = pytest.mark.campaign
+from tests.support.selection import sampled
 
 
 def unknown_column(mode):
@@ -54,8 +53,9 @@ PERMANENT_ERRORS = {
 }
 
 
+@pytest.mark.sample("yarn-cluster")
 @EACH_MODE
-@pytest.mark.parametrize("error_class", PERMANENT_ERRORS)
+@pytest.mark.parametrize("error_class", sampled(list(PERMANENT_ERRORS), ["InvalidRequestError"]))
 def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_not_repeated(mode, error_class, capsys):
     earlier_jobs = mode.applications().keys()
     operator = PERMANENT_ERRORS[error_class](mode)
@@ -78,6 +78,7 @@ def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_
         assert all("_01_000001/" in address for address in driver_log_addresses)
 
 
+@pytest.mark.campaign
 @EACH_MODE
 def test_a_missing_source_fails_an_attempt_that_airflow_retries(mode, capsys):
     with pytest.raises(AirflowException, match=r"(?s)^SourceNotFoundError: .*missing\.csv") as caught:
@@ -88,6 +89,7 @@ def test_a_missing_source_fails_an_attempt_that_airflow_retries(mode, capsys):
     assert mode.commit_files("orders") == []
 
 
+@pytest.mark.campaign
 @EACH_MODE
 def test_full_storage_fails_an_attempt_that_airflow_retries(mode, capsys):
     with full_folder(mode, "orders"):
@@ -106,6 +108,7 @@ def test_full_storage_fails_an_attempt_that_airflow_retries(mode, capsys):
 
 
 # The driver of the other modes may write every local folder.
+@pytest.mark.campaign
 @pytest.mark.parametrize("mode", [name for name in MODES if name not in ("standalone", "pod-client")], indirect=True)
 def test_a_folder_that_the_driver_may_not_change_is_a_permanent_error(mode, capsys):
     create_table(mode, range(4))
