@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.java_options import QUICK_JVM, ROOM_FOR_A_SESSION
+from tests.support.quick_hadoop import make_hadoop_quicker
 from tests.support.spark_settings import ONE_TASK, WITH_GENERATED_CODE, WITHOUT_GENERATED_CODE
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     remember_classes(session)
+    make_hadoop_quicker(session)
     yield session
     session.stop()
 
