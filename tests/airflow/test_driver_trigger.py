@@ -122,6 +122,16 @@ async def test_the_trigger_sends_one_event_after_three_polls_without_the_driver(
     assert len(server.requested_paths if cluster == "yarn" else server.paths) == 3
 
 
+async def test_the_answer_of_a_server_that_is_not_the_resource_manager_does_not_end_the_watch(yarn, monkeypatch):
+    monkeypatch.setattr("airflow_provider_deltalite.clusters.driver_state._LONGEST_PAUSE_SECONDS", 0.01)
+    yarn.status, yarn.shows_metrics = 404, False
+    waiting = asyncio.create_task(events(trigger()))
+    await wait_for_requests(yarn.requested_paths, 20)
+    assert not waiting.done()
+    yarn.answers, yarn.status = [yarn.finished_state()], 200
+    assert await waiting == [{"status": "ended", "message": ""}]
+
+
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("cluster", ["yarn", "kubernetes"])
 async def test_a_cluster_that_refuses_the_triggerer_hands_the_driver_to_the_worker(cluster, status, request):
