@@ -72,6 +72,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
     Thousands of queries run in it. The session therefore keeps no ended queries, and uses small memory pages for
     broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap before it.
+    Its Hadoop is quicker than that of a job (`make_hadoop_quicker`).
     """
     from pyspark.sql import SparkSession
 

@@ -19,9 +19,6 @@ _SOURCE = """
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.Iterator;
-import java.util.Map;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -30,15 +27,6 @@ import org.apache.hadoop.fs.permission.FsPermission;
 public class QuickLocalFileSystem extends LocalFileSystem {
     public QuickLocalFileSystem() {
         super(new QuickRawLocalFileSystem());
-    }
-
-    public void removeSettings(Configuration configuration, String pattern) {
-        for (Iterator settings = configuration.iterator(); settings.hasNext();) {
-            String name = (String) ((Map.Entry) settings.next()).getKey();
-            if (name.matches(pattern)) {
-                configuration.unset(name);
-            }
-        }
     }
 
     static class QuickRawLocalFileSystem extends RawLocalFileSystem {
@@ -54,10 +42,10 @@ public class QuickLocalFileSystem extends LocalFileSystem {
 }
 """
 
-_UNUSED_SETTINGS = (
-    r"(ha|ipc|yarn|hadoop\.(http|registry|zk)"
-    r"|mapreduce\.(app|client|cluster|ifile|job|jobhistory|jobtracker|jvm|map|reduce|shuffle|task|tasktracker))\..*"
-)
+# The parts of names that follow `mapreduce.`. Spark uses the others, such as `fileoutputcommitter`.
+_UNUSED_IN_MAPREDUCE = "app client cluster ifile job jobhistory jobtracker jvm map reduce shuffle task tasktracker"
+_UNUSED_PREFIXES = ["ha.", "ipc.", "yarn.", "hadoop.http.", "hadoop.registry.", "hadoop.zk."]
+_UNUSED_PREFIXES += [f"mapreduce.{part}." for part in _UNUSED_IN_MAPREDUCE.split()]
 
 
 def make_hadoop_quicker(spark: SparkSession) -> None:
@@ -74,7 +62,9 @@ def make_hadoop_quicker(spark: SparkSession) -> None:
     # object that the second call creates.
     local_files, file_systems = jvm.java.net.URI("file:///"), jvm.org.apache.hadoop.fs.FileSystem
     file_systems.get(local_files, quick_configuration).close()
-    quick_file_system = file_systems.get(local_files, quick_configuration)
+    file_systems.get(local_files, quick_configuration)
     # This class adds the defaults of YARN and MapReduce to all configurations, so it must come first.
     jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")
-    quick_file_system.removeSettings(session_configuration, _UNUSED_SETTINGS)
+    for prefix in _UNUSED_PREFIXES:
+        for name in session_configuration.getPropsWithPrefix(prefix).keySet():
+            session_configuration.unset(f"{prefix}{name}")
