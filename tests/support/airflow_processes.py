@@ -29,7 +29,9 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from airflow_provider_deltalite.clusters.processes import kill, process_tree
 from tests.support.ports import free_ports
+from tests.support.process_trees import TaskProcesses, stop
 
 T = TypeVar("T")
 
@@ -145,14 +147,12 @@ class WholeAirflow:
 
     def stop(self, component: str) -> None:
         """Stop a component and its descendants: SIGTERM, and SIGKILL after ten seconds."""
-        _kill([self._processes.pop(component)])
+        stop([self._processes.pop(component)])
 
     def kill(self, component: str) -> None:
         """Send SIGKILL to a component and its descendants."""
         root = self._processes.pop(component)
-        for process in (root, *root.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        kill(process_tree(root.pid))
         root.wait()
 
     def process(self, component: str) -> psutil.Process:
@@ -405,52 +405,10 @@ class WholeAirflow:
         return None
 
     def _kill_all(self) -> None:
-        _kill(list(self._processes.values()))
+        stop(list(self._processes.values()))
         self._processes.clear()
-
-
-class TaskProcesses:
-    """The processes of a task: the worker's `supervisor`, and its child `runner`, which executes the task's code."""
-
-    def __init__(self, *, supervisor: psutil.Process, runner: psutil.Process) -> None:
-        self.supervisor = supervisor
-        self.runner = runner
-
-    @property
-    def descendants(self) -> list[psutil.Process]:
-        """The processes that the task has started, such as spark-submit and its Python driver."""
-        with suppress(psutil.NoSuchProcess):
-            return self.runner.children(recursive=True)
-        return []
-
-    def kill_worker(self) -> list[psutil.Process]:
-        """Send SIGKILL to supervisor and runner, as the out-of-memory killer does.
-
-        Returns the processes that the task has started. They stay alive as orphans.
-        """
-        orphans = self.descendants
-        for process in (self.supervisor, self.runner):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        return orphans
 
 
 def midnight(day: str) -> datetime:
     """Midnight UTC of a day such as `2026-03-01`."""
     return datetime.fromisoformat(day).replace(tzinfo=UTC)
-
-
-def _kill(roots: list[psutil.Process]) -> None:
-    """Send SIGTERM to these processes and their descendants. After ten seconds, send SIGKILL to the remaining ones."""
-    processes = []
-    for root in roots:
-        with suppress(psutil.NoSuchProcess):
-            processes += [root, *root.children(recursive=True)]
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    _, survivors = psutil.wait_procs(processes, timeout=10)
-    for process in survivors:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(survivors, timeout=10)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_deltalite.clusters.processes import kill
 from deltalite import DeltaTable
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -102,12 +102,6 @@ def is_jvm(process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return process.name() == "java"
     return False
-
-
-def kill(processes) -> None:
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGKILL)
 
 
 def arguments_of_all_processes() -> str:
