@@ -35,6 +35,8 @@ NOT_QUICK := $(patsubst %,--ignore=tests/%,clusters faults interop packaging spa
 
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
+# The families of tests that a campaign runs, as scripts/campaign.sh names them; all if it is empty.
+FAMILIES ?=
 
 # All tests of a file run on one worker. So do all tests of a folder that shares a whole Airflow
 # (tests/support/selection.py). The workers get the files in the order of their names. With xdist's default order, by the
@@ -83,7 +85,7 @@ test: setup hadoop reference classes ## Run the tests that a release needs (ARGS
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
 campaign: setup hadoop reference kubernetes object-stores helm classes $(OLDEST) ## Run every test, with FACTOR (50) times as many random examples (hours)
-	scripts/campaign.sh $(FACTOR) $(WORKERS)
+	scripts/campaign.sh $(FACTOR) $(WORKERS) $(FAMILIES)
 
 kubernetes: $(STAMP) # builds the programs and images of the tests on Kubernetes
 	@scripts/kubernetes/build.sh
