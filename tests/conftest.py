@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.java_options import QUICK_JVM, ROOM_FOR_A_SESSION
+from tests.support.quick_errors import make_errors_quicker
 from tests.support.quick_hadoop import make_hadoop_quicker
 from tests.support.spark_settings import ONE_TASK, WITH_GENERATED_CODE, WITHOUT_GENERATED_CODE
 
@@ -72,7 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
     Thousands of queries run in it. The session therefore keeps no ended queries, and uses small memory pages for
     broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap before it.
-    Its Hadoop is quicker than that of a job (`make_hadoop_quicker`).
+    Its Hadoop and its errors are quicker than those of a job (`make_hadoop_quicker`, `make_errors_quicker`).
     """
     from pyspark.sql import SparkSession
 
@@ -112,6 +113,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     session.sparkContext.setLogLevel("ERROR")
     remember_classes(session)
     make_hadoop_quicker(session)
+    make_errors_quicker(session)
     yield session
     session.stop()
 

@@ -55,6 +55,8 @@ _REPEATED_COLUMN = "[COLUMN_ALREADY_EXISTS]"
 _LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
+# The attribute in which an error of Spark keeps its text.
+_TEXT = "_deltalite_text"
 # The words of Linux, and of a quota in HDFS for bytes or for files.
 _FULL_STORAGE_PATTERN = re.compile(
     r"No space left on device|Disk quota exceeded|The (?:DiskSpace|NameSpace) quota [^\n]* is exceeded[^\n]*"
@@ -294,5 +296,12 @@ def _one_line(message: str) -> str:
 
 
 def _with_causes(error: Exception) -> str:
-    """Return the text of the error and of its causes, as far as the JVM sent them."""
-    return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
+    """Return the text of the error and of its causes, as far as the JVM sent them.
+
+    The error keeps the text, because PySpark requests it from the JVM each time, and each function here needs it.
+    """
+    text: str | None = getattr(error, _TEXT, None)
+    if text is None:
+        text = f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
+        setattr(error, _TEXT, text)
+    return text
