@@ -28,7 +28,7 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 
 # These tests of the page use stand-ins for Airflow, or a browser. What they test does not depend on Airflow's version.
 NOT_ON_OLDEST := $(patsubst %,--ignore=tests/airflow/page/test_%.py, \
-    accessibility changed_rows columns freshness layout_view list_in_browser plots)
+    accessibility changed_rows columns freshness hostile_texts layout_view list_in_browser plots previews)
 
 # All tests of these folders need Spark or a server, or are slow. Without them, pytest collects the quick tests faster.
 NOT_QUICK := $(patsubst %,--ignore=tests/%,clusters faults interop packaging spark storage system)

@@ -120,16 +120,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture(scope="module", autouse=True)
 def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make Spark compile its queries for a module that is marked `generated_code`.
+    """Make Spark compile its queries for a module with the marker `generated_code`, and not with `interpreted`.
 
-    Without generated code Spark reads Parquet row by row, so the modules that test reading have the marker.
+    Without generated code Spark reads Parquet row by row, so the modules that test reading have the first marker. The
+    second is for modules that repeat the same queries for hundreds of small tables, also in the campaign.
     """
-    if not any(mark.name == "generated_code" for mark in request.node.iter_markers()):
+    names = {mark.name for mark in request.node.iter_markers()}
+    if names.isdisjoint({"generated_code", "interpreted"}):
         yield
         return
     from deltalite.spark.runtime.session import settings
 
-    with settings(request.getfixturevalue("spark"), WITH_GENERATED_CODE):
+    values = WITH_GENERATED_CODE if "generated_code" in names else WITHOUT_GENERATED_CODE
+    with settings(request.getfixturevalue("spark"), values):
         yield
 
 

@@ -67,15 +67,16 @@ def count_commits_of_run(table, run):
 def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
-    The sample has the first and the last step, each put of a JSON file and the step after it, and an eighth of all
-    steps. The eighth is chosen at random, with the name of the program as the seed.
+    The sample has the step before the first commit, the step after it, the step after the last commit, and a tenth of
+    all steps. A program may commit to two tables or several times, so the second of these steps is between two commits.
+    The tenth is chosen at random, with the name of the program as the seed.
     """
     numbers = range(len(steps))
     if site.is_campaign:
         return list(numbers)
     puts = [number for number, step in enumerate(steps) if step.startswith("os.link") and step.endswith(".json")]
-    fixed_numbers = {0, len(steps) - 1, *puts, *(number + 1 for number in puts)}
-    return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 8)))
+    fixed_numbers = {puts[0], puts[0] + 1, puts[-1] + 1} & set(numbers) if puts else {0}
+    return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 10)))
 
 
 def kill_at_steps(

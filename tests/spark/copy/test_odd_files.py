@@ -88,6 +88,7 @@ def check(spark, tmp_path, files):
     assert loaded_names(target) == sorted(file.name for file in files)
 
 
+@pytest.mark.sample("json")
 @pytest.mark.parametrize("file_format", ["json", "csv"])
 def test_each_record_of_odd_files_is_loaded_or_quarantined(spark, tmp_path, file_format):
     check(spark, tmp_path, [file for file in FILES if file.file_format == file_format])

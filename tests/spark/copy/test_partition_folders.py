@@ -25,6 +25,7 @@ def write_number(folder, name, number):
     return write_file(folder, name, json.dumps({"id": number}) if name.endswith("json") else f"id\n{number}\n")
 
 
+@pytest.mark.sample("json")
 @pytest.mark.parametrize("file_format", ["csv", "json"])
 def test_files_of_different_folders_are_all_loaded(spark, landing, table, file_format):
     names = ["a", "day=2026-01-01/b", "shop/Day=2026-01-02/part/c", "note a=b/d", "2026/e", "k=/f"]

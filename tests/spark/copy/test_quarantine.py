@@ -97,6 +97,7 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
     assert (len(quarantined(quarantine, run="first")), len(quarantined(quarantine, run="forced"))) == (7, 7)
 
 
+@pytest.mark.campaign
 def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, landing, table, quarantine, monkeypatch):
     monkeypatch.setattr(observed_files, "MAX_KEYS", 97)
     bad = [str(write_file(landing, name, "id\nx\n")) for name in ("a b/%20.csv", "x%41ü#.csv", "-.csv")]

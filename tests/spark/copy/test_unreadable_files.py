@@ -67,10 +67,8 @@ def damaged(data, file_format):
 ENDINGS = {"csv": ".csv.gz", "json": ".json.gz", "text": ".txt.gz"}
 
 
-@pytest.mark.parametrize(
-    "file_format",
-    ["parquet", "csv", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("orc", "json", "text"))],
-)
+@pytest.mark.sample("csv")
+@pytest.mark.parametrize("file_format", ["parquet", "csv", "orc", "json", "text"])
 def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
     spark, tmp_path, landing, table, quarantine, file_format
 ):

@@ -138,6 +138,7 @@ def test_several_sources_of_one_task_load_what_is_new_in_each(spark, source, tmp
     assert write_rows(spark, target, query, sources=two_sources).skip_reason
 
 
+@pytest.mark.sample("max_bytes")
 @pytest.mark.parametrize("limit", ["max_versions", "max_bytes"])
 def test_a_limit_ends_a_run_after_some_versions_but_never_before_the_first(spark, source, target, limit):
     append_new(spark, target, source)
@@ -265,6 +266,7 @@ def lose_files_of_version_1(spark, path, read):
         vacuum(spark, VacuumRequest(table=str(path), retention_hours=0, confirm_short_retention=path.name))
 
 
+@pytest.mark.sample("changes")
 @pytest.mark.parametrize("read", ["appends", "changes"])
 def test_files_that_a_vacuum_has_deleted_are_a_gap(spark, tmp_path, target, read):
     source = tmp_path / "source"

@@ -23,7 +23,7 @@ from deltalite.upkeep.checksum import write_checksum
 from tests.support.golden import REPLAY_FEATURES, one_per_feature
 from tests.unit.builders import NOON_MS, add, commit_actions, create, load, metadata, remove, struct
 
-pytestmark = pytest.mark.usefixtures("one_task")
+pytestmark = [pytest.mark.interpreted, pytest.mark.usefixtures("one_task")]
 
 NTZ = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",), writer_features=("timestampNtz",)

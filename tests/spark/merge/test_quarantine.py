@@ -121,7 +121,7 @@ def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows
     assert (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version) == (versions[0] + 1, versions[1] + 1)
 
 
-@pytest.mark.sample("merge", "type 2")
+@pytest.mark.sample("type 2")
 @pytest.mark.parametrize("operation", ["new table", "merge", "type 1", "type 2"])
 def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operation):
     """Also if two computations of the source return different rows, and for each step that reads the source.
@@ -263,6 +263,7 @@ def test_an_attempt_that_loads_other_versions_replaces_the_rejected_rows(spark, 
     assert [row["record"]["id"] for row in quarantined(quarantine, "rival 2")] == [5]
 
 
+@pytest.mark.campaign
 def test_a_first_merge_that_finds_a_new_table_merges_into_it(spark, tmp_path, monkeypatch):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     query = "SELECT id, 'b' AS note, IF(rand() < 0.5, -1, 1) AS amount FROM range(40)"

@@ -125,7 +125,7 @@ CONFLICTING_APPENDS = {
 
 @pytest.mark.parametrize(
     "case",
-    sampled(list(COMPATIBLE_APPENDS), {"no source row has the partition", "the condition by source excludes the row"}),
+    sampled(list(COMPATIBLE_APPENDS), {"the condition by source excludes the row"}),
 )
 def test_a_concurrent_append_is_compatible_if_no_clause_can_apply_to_its_rows(spark, table, before_commit, case):
     row, query, on, clauses = COMPATIBLE_APPENDS[case]

@@ -221,7 +221,7 @@ def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("rerun", "is_kept"),
     [
-        ({"mode": "overwrite", "on_rerun": "write"}, False),
+        pytest.param({"mode": "overwrite", "on_rerun": "write"}, False, marks=pytest.mark.campaign),
         ({"on_rerun": "replace"}, False),
         ({"on_rerun": "write"}, True),
     ],
