@@ -1,24 +1,16 @@
-"""The values for Airflow's official chart fit the chart, the accounts of `rbac.yaml` and the operator's settings.
-
-`scripts/helm/build.sh` builds Helm and downloads the chart. Helm also checks the values with the schema of the chart.
-"""
+"""The values for Airflow's official chart fit the chart, the accounts of `rbac.yaml` and the operator's settings."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.required import skip_or_fail
+from tests.support.airflow_chart import CHECKOUT, VALUES, objects_of_the_chart
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-VALUES = CHECKOUT / "deployments" / "airflow" / "values.yaml"
 RBAC = CHECKOUT / "deployments" / "kubernetes" / "rbac.yaml"
-HELM, CHART = CHECKOUT / ".helm" / "helm", CHECKOUT / ".helm" / "airflow-1.22.0.tgz"
 # Both values are in comments of the Dockerfiles and in the values.
 IMAGES = {
     "airflow": "registry.example.com/airflow-deltalite:3.3.2",
@@ -29,12 +21,7 @@ IMAGES = {
 @pytest.fixture(scope="module")
 def objects() -> list[dict[str, Any]]:
     """The objects that the chart makes from the values."""
-    if not (HELM.exists() and CHART.exists()):
-        skip_or_fail("Helm and the chart of Airflow are missing: scripts/helm/build.sh")
-    command = [str(HELM), "template", "airflow", str(CHART), "--namespace", "airflow", "--values", str(VALUES)]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stderr
-    return [document for document in yaml.safe_load_all(process.stdout) if document]
+    return objects_of_the_chart()
 
 
 def pod_of(objects: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -236,10 +236,26 @@ def test_a_poll_with_expired_credentials_fails_with_a_typed_error(proxied, table
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_poll_continues_after_throttled_requests(proxied, table, status):
     if status == 429 and isinstance(proxied.bucket, Azure):
-        pytest.skip("Azure's client repeats no request after 429. Waits with this answer are in test_throttled_waits.")
+        pytest.skip("Azure's client repeats no request after 429: see the next test.")
     store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
     position = watch.position_at(store, 0)
     throttled = first_times(2, throttling_answer(proxied.bucket, status), lambda _: True)
     with proxied.proxy.recording() as requests, proxied.proxy.faults(throttled):
         assert watch.poll(store, position, CommitCondition()).position == position
     assert len(requests) == 4
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("bucket", ["azurite_server"], indirect=True)
+def test_a_poll_of_azure_fails_after_429_and_the_next_poll_works(proxied, table):
+    store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
+    position = watch.position_at(store, 0)
+    throttled = first_times(1, throttling_answer(proxied.bucket, 429), lambda _: True)
+    with (
+        proxied.proxy.recording() as requests,
+        proxied.proxy.faults(throttled),
+        pytest.raises(StorageError) as caught,
+    ):
+        watch.poll(store, position, CommitCondition())
+    assert (type(caught.value), len(requests)) == (StorageError, 1)
+    assert watch.poll(store, position, CommitCondition()).position == position

@@ -181,6 +181,7 @@ GOOGLE_ANSWER = "com.google.GoogleJsonResponseException: {}\nPUT https://host/40
         (GOOGLE_ANSWER.format("403 Forbidden"), True),
         ("io.grpc.StatusRuntimeException: PERMISSION_DENIED: no access", True),
         ("io.grpc.StatusRuntimeException: UNAUTHENTICATED: the token has expired", True),
+        ('com.google.GoogleAuthException: no token\nPOST https://host/token\n{"error": "invalid_grant"}', True),
         (GOOGLE_ANSWER.format("403 Forbidden") + '"reason": "userRateLimitExceeded"', False),
         (GOOGLE_ANSWER.format("503 Service Unavailable"), False),
     ],

@@ -40,8 +40,11 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
-# Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC.
-_GOOGLE_DENIAL = re.compile(r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): ")
+# Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC,
+# or `invalid_grant`, with which Google refuses a key of a service account.
+_GOOGLE_DENIAL = re.compile(
+    r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): |\binvalid_grant\b"
+)
 # Google may also answer 403 to too many requests, with one of these reasons: rateLimitExceeded, userRateLimitExceeded.
 _GOOGLE_THROTTLING = re.compile("rateLimitExceeded", re.IGNORECASE)
 _MISSING_BUCKET_EXCEPTIONS = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
