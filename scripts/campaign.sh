@@ -2,20 +2,25 @@
 # Runs all tests, including those with the marker `campaign`, one family after the other. It prints pytest's summary of each
 # family. The complete output is in .campaign/<family>.log. The exit code is 1 if a family failed.
 #
-# Usage: scripts/campaign.sh FACTOR WORKERS [FAMILY...]     without a FAMILY: all of them
+# Usage: scripts/campaign.sh FACTOR WORKERS [FAMILY...]
+# Without a FAMILY, it runs all of them.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-readonly FACTOR="$1" WORKERS="$2" CHOSEN=" ${*:3} "
-known=() failed=0
+readonly FACTOR="$1" WORKERS="$2"
+readonly FAMILIES="random-examples golden-tables kills-and-races other-engines airflow clusters everything-else page-on-oldest"
+readonly CHOSEN="${*:3}"
+for name in $CHOSEN; do
+    [[ " $FAMILIES " == *" $name "* ]] || { echo "There is no family '$name'. The families are: $FAMILIES" >&2; exit 2; }
+done
+failed=0
 mkdir -p .campaign
 
 environment=.venv
 run_family() { # runs the tests of a family in the environment: run_family NAME PYTEST_ARGUMENT...
     local name="$1" log=".campaign/$1.log"
     shift
-    known+=("$name")
-    [[ "$CHOSEN" == "  " || "$CHOSEN" == *" $name "* ]] || return 0
+    [[ " ${CHOSEN:-$FAMILIES} " == *" $name "* ]] || return 0
     PATH="$PWD/$environment/bin:$PATH" "$environment/bin/python" -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
     printf '%-16s %s\n' "$name" "$(tail -n 1 "$log")"
 }
@@ -38,8 +43,4 @@ run_family everything-else tests --ignore tests/clusters --ignore tests/faults -
 # The page in a browser, on the oldest Airflow.
 environment=.venv-oldest
 run_family page-on-oldest -W default tests/system/test_page.py tests/system/test_page_users.py
-
-for name in $CHOSEN; do
-    [[ " ${known[*]} " == *" $name "* ]] || { echo "No family is named '$name'. The families are: ${known[*]}" >&2; failed=1; }
-done
 exit "$failed"

@@ -67,8 +67,8 @@ def count_commits_of_run(table, run):
 def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
-    The sample has the step before the first commit, the step after it, the step after the last commit, and a tenth of
-    all steps. A program may commit to two tables or several times, so the second of these steps is between two commits.
+    The sample has the first commit, the step after it, the step after the last commit, and a tenth of all steps. A kill
+    at the first commit prevents it. If a program commits several times, a kill at the next step is between two commits.
     The tenth is chosen at random, with the name of the program as the seed.
     """
     numbers = range(len(steps))
