@@ -28,7 +28,7 @@ PERMISSIONS = {
 
 @pytest.mark.campaign
 def test_kubernetes_accepts_the_chart_and_its_pods_run_as_the_accounts_of_rbac_yaml(kubernetes):
-    with applied(kubernetes, objects_of_the_chart()):
+    with applied(kubernetes, objects_of_the_chart(RELEASE_NAMESPACE)):
         for component in ("worker", "triggerer"):
             pod = wait_until(f"the pod of the {component} exists", lambda name=component: pod_of(kubernetes, name))
             assert pod["spec"]["serviceAccountName"] == f"airflow-{component}"

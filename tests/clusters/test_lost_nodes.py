@@ -39,6 +39,34 @@ def test_a_write_that_loses_a_node_manager_has_every_row_once(mode, yarn, capsys
     check_write(mode, results, capsys)
 
 
+@pytest.mark.parametrize("mode", ["pod"], indirect=True)
+def test_a_write_that_loses_a_kubernetes_node_has_every_row_once(mode, kubernetes, capsys):
+    """Nobody reports the end of the pods, so Spark waits `spark.network.timeout` for heartbeats of the executors.
+
+    It requests new executors only after Kubernetes has removed the pods, which the deletion of the node brings about.
+    """
+    mode.settings |= {
+        "spark.kubernetes.driver.node.selector.kubernetes.io/hostname": kubernetes.node(1).name,
+        "spark.network.timeout": "30s",
+        "spark.network.timeoutInterval": "10s",
+    }
+    results = []
+    with kubernetes.second_node() as node, running(mode, write_of(mode, range(80), sleep_ms=1000), results):
+        nodes = nodes_of_executors(kubernetes)
+        assert len(nodes) == 2 and node.name in nodes
+        node.crash(kubernetes.processes)
+        assert nodes_of_executors(kubernetes) == nodes, "Kubernetes has not noticed the loss"
+        wait_until("Kubernetes notices the loss", lambda: not kubernetes.is_ready(node))
+        kubernetes.kubectl("delete", "node", node.name)  # as a cloud does after the loss of its machine
+    check_write(mode, results, capsys)
+
+
+def nodes_of_executors(cluster):
+    """The node of each executor that runs, as far as Kubernetes knows."""
+    running_pods = ("--selector", "spark-role=executor", "--field-selector", "status.phase=Running")
+    return cluster.kubectl("get", "pods", *running_pods, "--output", "jsonpath={.items[*].spec.nodeName}").split()
+
+
 @pytest.mark.parametrize("mode", ["yarn-cluster", "yarn-deferred"], indirect=True)
 def test_a_retry_commits_once_after_the_resource_manager_has_lost_its_applications(mode, yarn):
     """A ResourceManager without a state store starts with an empty list of applications. A driver may still commit."""

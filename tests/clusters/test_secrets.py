@@ -93,7 +93,7 @@ def public_files_with_secrets(mode) -> list[str]:
     They include the logs of servers and containers, the folders of containers, and Spark's event logs.
     """
     if mode.kubernetes is not None:  # its other folders have the images
-        cluster_folders = [mode.kubernetes.folder / "logs", mode.kubernetes.folder / "pods"]
+        cluster_folders = [mode.kubernetes.folder / "logs", mode.kubernetes.node(1).folder / "pods"]
     else:
         cluster_folders = [(mode.standalone or mode.yarn).folder]
     names = []

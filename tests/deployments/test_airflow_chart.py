@@ -21,7 +21,7 @@ IMAGES = {
 @pytest.fixture(scope="module")
 def objects() -> list[dict[str, Any]]:
     """The objects that the chart makes from the values."""
-    return objects_of_the_chart()
+    return objects_of_the_chart("airflow")
 
 
 def pod_of(objects: list[dict[str, Any]], name: str) -> dict[str, Any]:

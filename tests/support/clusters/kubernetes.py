@@ -1,4 +1,6 @@
-"""A Kubernetes of one node: etcd, API server, controller manager, scheduler, kubelet, containerd and CoreDNS.
+"""A Kubernetes of one node: etcd, API server, controller manager, scheduler, CoreDNS and the node.
+
+A test may add a second node.
 
 The servers and the pods are in a network namespace without a route to other machines. A forwarder makes the API server
 reachable at a port of this machine's loopback interface. `scripts/kubernetes/build.sh` builds the programs and images.
@@ -18,20 +20,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.clusters.kubernetes_node import Node
+from tests.support.clusters.kubernetes_tools import (
+    BUILD,
+    CHECKOUT,
+    NETWORK,
+    in_network,
+    program_environment,
+    run,
+)
 from tests.support.clusters.processes import ServerProcesses
 from tests.support.ports import free_ports
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-BUILD = CHECKOUT / ".kubernetes"
 NAMESPACE = "spark"  # The jobs run in this namespace.
 _AIRFLOW_NAMESPACE = "airflow"
 # The accounts of Airflow. `rbac.yaml` names the first two, and the documentation has the command for the third.
 _WORKER, _TRIGGERER, _CLIENT_WORKER = "airflow-worker", "airflow-triggerer", "airflow-client-worker"
-_NETWORK = "deltalite-kubernetes"
-_NODE, _PODS, _SERVICES, _API = "10.240.0.1", "10.244.0.0/24", "10.96.0.0/16", "10.96.0.1"
+_NODE, _SERVICES, _API = "10.240.0.1", "10.96.0.0/16", "10.96.0.1"
+_SECOND_NODE = "10.240.0.2"
 _PORT = 6443  # The API server listens on this port of the network namespace.
 # The kubelet changes these settings of the kernel. The end of the cluster restores them.
 _KERNEL_SETTINGS = ("vm.overcommit_memory", "kernel.panic", "kernel.panic_on_oops")
+_READY = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
 _FORWARDER = str(Path(__file__).with_name("forwarder.py"))
 
 
@@ -92,6 +102,34 @@ class KubernetesCluster:
         owners = [secret["metadata"].get("ownerReferences", []) for secret in self.objects("secrets")]
         return [owner["name"] for owner_list in owners for owner in owner_list]
 
+    def node(self, number: int) -> Node:
+        """The first or the second node. Only the first runs all the time."""
+        return Node(
+            number=number,
+            address={1: _NODE, 2: _SECOND_NODE}[number],
+            pods=f"10.244.{number}.0/24",
+            folder=self.folder / f"node{number}",
+            dns=_NODE,
+            authority=self.folder / "keys" / "ca.crt",
+            has_control_groups=number == 1,
+        )
+
+    @contextmanager
+    def second_node(self) -> Iterator[Node]:
+        """Let the cluster have a second node. Its end is a crash, and Kubernetes then forgets the node and its pods."""
+        node = self.node(2)
+        node.start(self.processes, self.folder / f"kubeconfig-{_PORT}")
+        try:
+            self.processes.wait_until("The second node is ready", lambda: self.is_ready(node))
+            yield node
+        finally:
+            node.crash(self.processes)
+            self.kubectl("delete", "node", node.name, check=False)
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether a node accepts pods."""
+        return "True" in self.kubectl("get", "node", node.name, "--output", _READY, check=False)
+
     @property
     def spark_settings(self) -> dict[str, str]:
         """The settings of a job that fits on the node."""
@@ -109,7 +147,7 @@ class KubernetesCluster:
         """The submission of a driver that runs on the node, outside of pods. The pods reach no other address."""
         program = folder / "spark-submit"
         spark_submit = Path(sys.executable).with_name("spark-submit")
-        program.write_text(f'#!/bin/sh\nexec {" ".join(_in_network(str(spark_submit)))} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {" ".join(in_network(str(spark_submit)))} "$@"\n')
         program.chmod(0o755)
         return NodeSubmission(
             master=f"k8s://https://127.0.0.1:{_PORT}",
@@ -138,16 +176,16 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
     """Run a cluster in `folder`."""
     (outside_port,) = free_ports(1)
     kernel_settings = _read_kernel_settings()
-    _run("ip", "netns", "add", _NETWORK)
+    run("ip", "netns", "add", NETWORK)
     try:
-        _run(*_in_network("ip", "link", "set", "lo", "up"))
+        run(*in_network("ip", "link", "set", "lo", "up"))
         # The service `kubernetes` is the only one with an address that pods use, so kube-proxy is not necessary.
-        for address in (_NODE, _API):
-            _run(*_in_network("ip", "address", "add", f"{address}/32", "dev", "lo"))
-        _run(*_in_network("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+        for address in (_NODE, _SECOND_NODE, _API):
+            run(*in_network("ip", "address", "add", f"{address}/32", "dev", "lo"))
+        run(*in_network("sysctl", "-qw", "net.ipv4.ip_forward=1"))
         _create_keys(folder / "keys")
         kubeconfigs = {port: _write_kubeconfig(folder, port) for port in (_PORT, outside_port)}
-        _write_configuration(folder)
+        _write_configuration_of_dns(folder)
         with ServerProcesses(folder / "logs") as processes:
             cluster = KubernetesCluster(
                 master=f"k8s://https://127.0.0.1:{outside_port}",
@@ -161,20 +199,20 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
             finally:
                 _end_pods(cluster)
     finally:
-        _run("ip", "netns", "del", _NETWORK)
+        run("ip", "netns", "del", NETWORK)
         _clean_up(folder)
         for name, value in kernel_settings.items():
-            _run("sysctl", "-qw", f"{name}={value}")
+            run("sysctl", "-qw", f"{name}={value}")
 
 
 def _start_servers(cluster: KubernetesCluster, kubeconfig: Path, outside_port: int) -> None:
     folder, processes = cluster.folder, cluster.processes
     keys = folder / "keys"
-    environ = _environ()
+    environ = program_environment()
     kubernetes = str(BUILD / "bin" / "kubernetes")
 
     def start(name: str, *command: str) -> None:
-        processes.start(name, _in_network(*command), environ)
+        processes.start(name, in_network(*command), environ)
 
     start("etcd", str(BUILD / "bin" / "etcd"), "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync")
     start(
@@ -197,8 +235,7 @@ def _start_servers(cluster: KubernetesCluster, kubeconfig: Path, outside_port: i
         "--authorization-mode=RBAC",
         f"--cert-dir={folder / 'run'}",
     )
-    start("containerd", "containerd", "--config", str(folder / "containerd.toml"))
-    namespace_file = f"/run/netns/{_NETWORK}"
+    namespace_file = f"/run/netns/{NETWORK}"
     start("service", sys.executable, _FORWARDER, f"{_API}:443", str(_PORT))
     processes.start(
         "forwarder",
@@ -220,26 +257,9 @@ def _start_servers(cluster: KubernetesCluster, kubeconfig: Path, outside_port: i
     )
     start("scheduler", kubernetes, "kube-scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false")
     start("coredns", str(BUILD / "bin" / "coredns"), "-conf", str(folder / "Corefile"))
-    processes.wait_until("containerd is ready", lambda: _ctr(folder, "version", check=False).returncode == 0)
-    for image in ("pause", "spark"):
-        _ctr(folder, "images", "import", str(BUILD / "images" / f"{image}.tar"))
-    start(
-        "kubelet",
-        kubernetes,
-        "kubelet",
-        f"--kubeconfig={kubeconfig}",
-        f"--config={folder / 'kubelet.yaml'}",
-        f"--root-dir={folder / 'kubelet'}",
-        "--hostname-override=node1",
-        f"--node-ip={_NODE}",
-    )
-    processes.wait_until(
-        "The node is ready", lambda: "True" in cluster.kubectl("get", "nodes", "-o", _READY, check=False)
-    )
+    cluster.node(1).start(processes, kubeconfig)
+    processes.wait_until("The node is ready", lambda: cluster.is_ready(cluster.node(1)))
     _create_accounts(cluster)
-
-
-_READY = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
 
 
 def _create_accounts(cluster: KubernetesCluster) -> None:
@@ -266,21 +286,16 @@ def _create_accounts(cluster: KubernetesCluster) -> None:
 
 
 def _end_pods(cluster: KubernetesCluster) -> None:
-    """Delete the pods, then kill the remaining containers, because their processes would outlive containerd."""
+    """Delete the pods, then end the node with the remaining containers."""
     cluster.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=20s", check=False)
-    with suppress(KeyError):
-        cluster.processes.kill("kubelet")
-    for command in (("tasks", "kill", "--signal", "KILL"), ("tasks", "rm", "--force"), ("containers", "rm")):
-        containers = _ctr(cluster.folder, command[0], "ls", "--quiet", check=False).stdout.split()
-        for container in containers:
-            _ctr(cluster.folder, *command, container, check=False)
+    cluster.node(1).crash(cluster.processes)
 
 
 def _clean_up(folder: Path) -> None:
     """Unmount the mounts of the kubelet and of containerd, and remove the control groups of the pods."""
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for mount in sorted((mount for mount in mounts if mount.startswith(f"{folder}/")), reverse=True):
-        _run("umount", mount, check=False)
+        run("umount", mount, check=False)
     groups = [group for group in Path("/sys/fs/cgroup").rglob("*kubepods*") if group.is_dir()]
     for group in groups:
         for child in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
@@ -336,64 +351,8 @@ def _write_kubeconfig(folder: Path, port: int) -> Path:
     return file
 
 
-def _write_configuration(folder: Path) -> None:
-    """Write the configuration of containerd, of the pods' network, of the kubelet and of CoreDNS."""
-    for name in ("cni", "run"):
-        (folder / name).mkdir()
-    runtime = 'plugins."io.containerd.grpc.v1.cri"'
-    (folder / "containerd.toml").write_text(
-        f"""version = 2
-root = "{folder}/containerd"
-state = "{folder}/run/containerd"
-[grpc]
-  address = "{folder}/run/containerd.sock"
-[{runtime}]
-  sandbox_image = "localhost/pause:1"
-  restrict_oom_score_adj = true # without CAP_SYS_RESOURCE, runc cannot lower the score of a process
-  [{runtime}.cni]
-    bin_dir = "{BUILD}/debian/usr/lib/cni"
-    conf_dir = "{folder}/cni"
-  [{runtime}.containerd]
-    default_runtime_name = "runc"
-    [{runtime}.containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [{runtime}.containerd.runtimes.runc.options]
-        BinaryName = "{BUILD}/debian/usr/sbin/runc"
-"""
-    )
-    addresses = {
-        "type": "host-local",
-        "dataDir": f"{folder}/addresses",
-        "ranges": [[{"subnet": _PODS}]],
-        "routes": [{"dst": "0.0.0.0/0"}],
-    }
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": False, "ipam": addresses}
-    network = {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
-    (folder / "cni" / "10-bridge.conflist").write_text(json.dumps(network))
-    (folder / "resolv.conf").touch()
-    kubelet = {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "containerRuntimeEndpoint": f"unix://{folder}/run/containerd.sock",
-        "cgroupDriver": "cgroupfs",
-        "failCgroupV1": False,
-        "failSwapOn": False,
-        "enforceNodeAllocatable": [],
-        "clusterDNS": [_NODE],
-        "clusterDomain": "cluster.local",
-        "resolvConf": f"{folder}/resolv.conf",
-        "podLogsDir": f"{folder}/pods",
-        "makeIPTablesUtilChains": False,
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        "imageGCHighThresholdPercent": 100,
-        "authentication": {
-            "anonymous": {"enabled": False},
-            "webhook": {"enabled": False},
-            "x509": {"clientCAFile": f"{folder}/keys/ca.crt"},
-        },
-        "authorization": {"mode": "AlwaysAllow"},
-    }
-    (folder / "kubelet.yaml").write_text(json.dumps(kubelet))
+def _write_configuration_of_dns(folder: Path) -> None:
+    """Write the configuration of CoreDNS."""
     (folder / "Corefile").write_text(
         f""".:53 {{
     bind {_NODE}
@@ -407,30 +366,5 @@ state = "{folder}/run/containerd"
     )
 
 
-def _environ() -> dict[str, str]:
-    debian = BUILD / "debian" / "usr"
-    search_path = f"{BUILD / 'bin'}:{debian / 'bin'}:{debian / 'sbin'}:{os.environ['PATH']}"
-    return os.environ | {"PATH": search_path, "LD_LIBRARY_PATH": str(debian / "lib" / "x86_64-linux-gnu")}
-
-
-def _ctr(folder: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the client of containerd."""
-    socket = str(folder / "run" / "containerd.sock")
-    return _run("ctr", "--address", socket, "--namespace", "k8s.io", *arguments, check=check, environ=_environ())
-
-
-def _in_network(*command: str) -> list[str]:
-    """Return a command that runs in the network namespace. `ip netns exec` would hide /sys/fs/cgroup."""
-    return ["nsenter", f"--net=/run/netns/{_NETWORK}", *command]
-
-
 def _read_kernel_settings() -> dict[str, str]:
-    return {name: _run("sysctl", "--values", name).stdout.strip() for name in _KERNEL_SETTINGS}
-
-
-def _run(
-    *command: str, check: bool = True, environ: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    completed = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environ)
-    assert completed.returncode == 0 or not check, f"{command}: {completed.stderr}"
-    return completed
+    return {name: run("sysctl", "--values", name).stdout.strip() for name in _KERNEL_SETTINGS}
