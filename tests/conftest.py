@@ -120,10 +120,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture(scope="module", autouse=True)
 def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make Spark compile its queries for a module with the marker `generated_code`, and not with `interpreted`.
+    """Turn on generated code for a module with the marker `generated_code`, and turn it off for one with `interpreted`.
 
     Without generated code Spark reads Parquet row by row, so the modules that test reading have the first marker. The
-    second is for modules that repeat the same queries for hundreds of small tables, also in the campaign.
+    second is for a module whose queries are the same for hundreds of small tables. Other modules keep the setting of
+    the session.
     """
     names = {mark.name for mark in request.node.iter_markers()}
     if names.isdisjoint({"generated_code", "interpreted"}):

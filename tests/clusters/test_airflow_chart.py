@@ -1,7 +1,7 @@
-"""The official chart of Airflow with the values of `deployments/airflow`, applied to a real Kubernetes.
+"""The official chart of Airflow with our values, and the permissions of `rbac.yaml`, in a real Kubernetes.
 
-The images of the values do not exist, so no container of Airflow starts. The API server checks each object, and the
-controllers create the pods of the worker and the triggerer.
+The images of the values do not exist, so no container of Airflow starts. The API server checks each object of the
+chart, and the controllers create the pods.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PERMISSIONS = {
 
 
 @pytest.mark.campaign
-def test_kubernetes_accepts_the_chart_and_its_pods_run_as_the_accounts_of_rbac_yaml(kubernetes):
+def test_kubernetes_accepts_the_chart_and_gives_tokens_only_to_workers_and_triggerer(kubernetes):
     with applied(kubernetes, objects_of_the_chart(RELEASE_NAMESPACE)):
         for component in ("worker", "triggerer"):
             pod = wait_until(f"the pod of the {component} exists", lambda name=component: pod_of(kubernetes, name))
@@ -39,7 +39,7 @@ def test_kubernetes_accepts_the_chart_and_its_pods_run_as_the_accounts_of_rbac_y
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("account", PERMISSIONS)
-def test_an_account_has_the_permissions_that_its_component_needs(kubernetes, account):
+def test_an_account_has_only_the_permissions_of_rbac_yaml(kubernetes, account):
     user = f"--as=system:serviceaccount:airflow:{account}"
     for action, is_allowed in PERMISSIONS[account].items():
         answer = kubernetes.kubectl("auth", "can-i", *action.split(), user, check=False).strip()

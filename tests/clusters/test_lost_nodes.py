@@ -43,7 +43,7 @@ def test_a_write_that_loses_a_node_manager_has_every_row_once(mode, yarn, capsys
 def test_a_write_that_loses_a_kubernetes_node_has_every_row_once(mode, kubernetes, capsys):
     """Nobody reports the end of the pods, so Spark waits `spark.network.timeout` for heartbeats of the executors.
 
-    It requests new executors only after Kubernetes has removed the pods, which the deletion of the node brings about.
+    The deletion of the node makes Kubernetes remove the pods. Only then does Spark request new executors.
     """
     mode.settings |= {
         "spark.kubernetes.driver.node.selector.kubernetes.io/hostname": kubernetes.node(1).name,
@@ -56,7 +56,7 @@ def test_a_write_that_loses_a_kubernetes_node_has_every_row_once(mode, kubernete
         assert len(nodes) == 2 and node.name in nodes
         node.crash(kubernetes.processes)
         assert nodes_of_executors(kubernetes) == nodes, "Kubernetes has not noticed the loss"
-        wait_until("Kubernetes notices the loss", lambda: not kubernetes.is_ready(node))
+        wait_until("Kubernetes notices the loss", lambda: kubernetes.readiness(node) == "Unknown")
         kubernetes.kubectl("delete", "node", node.name)  # as a cloud does after the loss of its machine
     check_write(mode, results, capsys)
 

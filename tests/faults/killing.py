@@ -67,16 +67,17 @@ def count_commits_of_run(table, run):
 def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
-    The sample has the first commit, the step after it, the step after the last commit, and a tenth of all steps. A kill
-    at the first commit prevents it. If a program commits several times, a kill at the next step is between two commits.
-    The tenth is chosen at random, with the name of the program as the seed.
+    The sample has the first link of a JSON file of the log, the step after each such link, and a tenth of all steps. A
+    kill at a link prevents it, and a kill at the next step follows it. A program that links no JSON file is killed at
+    its first link. The tenth is chosen at random, with the name of the program as the seed.
     """
     numbers = range(len(steps))
     if site.is_campaign:
         return list(numbers)
-    puts = [number for number, step in enumerate(steps) if step.startswith("os.link") and step.endswith(".json")]
-    fixed_numbers = {puts[0], puts[0] + 1, puts[-1] + 1} & set(numbers) if puts else {0}
-    return sorted(fixed_numbers | set(Random(program).sample(numbers, len(steps) // 10)))
+    links = [number for number in numbers if steps[number].startswith("os.link")]
+    json_links = [number for number in links if steps[number].endswith(".json")]
+    fixed_numbers = {*json_links[:1], *(number + 1 for number in json_links)} or set(links[:1])
+    return sorted((fixed_numbers & set(numbers)) | set(Random(program).sample(numbers, len(steps) // 10)))
 
 
 def kill_at_steps(

@@ -20,7 +20,7 @@ RUN = "airflow/dag/task/-1/manual"
     "is_first", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["new files", "the first load"]
 )
 def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_first):
-    """Outside the campaign, the test kills the program only at the links of files of the log, and at its end."""
+    """Outside the campaign, the test kills the program at a sample of the links of files of the log."""
     landing, template = tmp_path / "landing", None if is_first else tmp_path / "template"
     write_file(landing, "1.csv", "id\n1\n")
     if template is not None:

@@ -19,7 +19,7 @@ RUN = "airflow/dag/task/-1/manual"
     "is_first", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["new versions", "the snapshot"]
 )
 def test_an_incremental_append_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_first):
-    """Outside the campaign, the test kills the program only at the links of files of the log, and at its end."""
+    """Outside the campaign, the test kills the program at a sample of the links of files of the log."""
     source, template = tmp_path / "source", None if is_first else tmp_path / "template"
     write_rows(spark, source, values("id", "1", "2"))
     if template is not None:

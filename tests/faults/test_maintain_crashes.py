@@ -18,7 +18,7 @@ FILES = 3
 
 
 def test_a_maintenance_survives_kills_at_file_moves(spark_site, tmp_path):
-    """Outside the campaign, the test kills the program only at the links of files of the log."""
+    """Outside the campaign, the test kills the program at a sample of the links of files of the log."""
     template = tmp_path / "template"
     for number in range(FILES):
         deltalake.write_deltalake(str(template), pa.table({"id": [number]}), mode="append")

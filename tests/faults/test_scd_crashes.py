@@ -43,7 +43,7 @@ def test_a_history_survives_a_kill_at_every_file_move(spark_site, spark, tmp_pat
 
 
 def test_the_first_run_survives_a_kill_at_every_file_move(spark_site, tmp_path):
-    """Outside the campaign, the test kills the program only at the links of files of the log."""
+    """Outside the campaign, the test kills the program at a sample of the links of files of the log."""
     kill_at_steps(
         spark_site,
         tmp_path,

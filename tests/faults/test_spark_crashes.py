@@ -110,7 +110,6 @@ def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_pat
         assert any("deletion_vector" in step for step in steps)
 
 
-@pytest.mark.campaign
 def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, tmp_path):
     arguments = {"query": query_for(NEW_ROWS), "run": RUN, "mode": "error", "partition_by": ("day",)}
     steps = kill_at_steps(

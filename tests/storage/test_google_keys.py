@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest.fixture
 def deleted_key(tmp_path) -> Iterator[str]:
-    """The path of the file of a key."""
+    """The path of a key file whose token server refuses the key."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -70,7 +70,8 @@ def test_a_job_with_a_deleted_key_fails_with_a_permanent_error(spark, bucket, de
     assert not caught.value.retryable
 
 
-def test_a_worker_with_a_deleted_key_gets_a_typed_error(bucket, deleted_key):
+def test_a_worker_with_a_deleted_key_gets_a_permanent_error(bucket, deleted_key):
     store = open_store(f"{bucket.worker_root}/t", storage_options=bucket.fsspec_options | {"token": deleted_key})
-    with pytest.raises(StoragePermissionError, match="401"):
+    with pytest.raises(StoragePermissionError, match="Invalid Credentials, 401") as caught:
         list(store.list_from("_delta_log/"))
+    assert not caught.value.retryable

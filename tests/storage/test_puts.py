@@ -182,6 +182,7 @@ GOOGLE_ANSWER = "com.google.GoogleJsonResponseException: {}\nPUT https://host/40
         ("io.grpc.StatusRuntimeException: PERMISSION_DENIED: no access", True),
         ("io.grpc.StatusRuntimeException: UNAUTHENTICATED: the token has expired", True),
         ('com.google.GoogleAuthException: no token\nPOST https://host/token\n{"error": "invalid_grant"}', True),
+        ("java.net.SocketTimeoutException: gs://lake/invalid_grant/1.json", False),
         (GOOGLE_ANSWER.format("403 Forbidden") + '"reason": "userRateLimitExceeded"', False),
         (GOOGLE_ANSWER.format("503 Service Unavailable"), False),
     ],

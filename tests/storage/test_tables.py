@@ -95,7 +95,7 @@ def test_data_files_are_below_a_prefix_folder_on_s3_and_below_the_root_on_hdfs(s
     assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
 
 
-@pytest.mark.campaign
+@pytest.mark.sample("s3a")
 def test_a_rejected_write_leaves_no_file(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"))
     names_before = file_names(spark, table)

@@ -33,7 +33,7 @@ SEEDS = (
     "delta-golden/basic-with-inserts-deletes-checkpoint", "dat/multi_partitioned_2",
 )  # fmt: skip
 # `make campaign` sets this factor. With 50, each test runs fifty times as many examples as it states. Without
-# `--campaign`, the factor is a third (`tests/support/selection.py`).
+# `--campaign`, `tests/support/selection.py` sets it.
 _FACTOR = float(os.environ.get("DELTALITE_FUZZ", "1"))
 _HANGS_AFTER_SECONDS = 60
 

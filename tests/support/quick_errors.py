@@ -1,8 +1,8 @@
 """Makes the errors of Spark quicker in a session of many tests.
 
 PySpark compares each error of the JVM with up to fourteen classes. For each comparison py4j looks up the function
-`py4j.reflection.TypeUtil.isInstanceOf`, and for the part `py4j` the class loader searches all jars of Spark. A job of
-the library has at most a few such errors, so only the tests look up the function once.
+`py4j.reflection.TypeUtil.isInstanceOf`, and for the part `py4j` the class loader searches all jars of Spark. A job has
+few such errors. The tests have thousands, so `make_errors_quicker` keeps the class of the function after one look-up.
 """
 
 from __future__ import annotations

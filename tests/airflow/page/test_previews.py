@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
 from airflow_provider_deltalite.page import reading
 from deltalite.storage.local import LocalLogStore
@@ -55,35 +54,6 @@ def test_rows_need_a_right_besides_the_right_on_the_table(delta_page, orders):
     assert "Delta table rows" in html and VALUE not in html and "Show rows" not in html
     delta_page.users["ann"] = Rights(assets=False, rows=True)
     delta_page.get(rows_page(orders, 5), status=404)
-
-
-@pytest.mark.parametrize(("role", "may_read"), [("VIEWER", False), ("USER", False), ("OP", True), ("ADMIN", True)])
-def test_the_simple_auth_manager_allows_rows_to_operators(monkeypatch, role, may_read):
-    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-
-    from airflow_provider_deltalite.page import access
-
-    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
-    reader = access.AirflowReader(SimpleAuthManagerUser(username="ann", role=role))
-    assert reader.may_read_rows() is may_read
-
-
-def test_rows_need_the_custom_view(monkeypatch):
-    """An auth manager with roles refuses a view without a permission."""
-    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-
-    from airflow_provider_deltalite.page import access
-
-    class Manager(SimpleAuthManager):
-        def is_authorized_custom_view(self, *, method, resource_name, user):
-            return (method, resource_name, user.username) == ("GET", "Delta table rows", "ann")
-
-    monkeypatch.setattr(access, "get_auth_manager", Manager)
-    may_read = {
-        name: access.AirflowReader(SimpleAuthManagerUser(username=name, role="ADMIN")).may_read_rows()
-        for name in ("ann", "bob")
-    }
-    assert may_read == {"ann": True, "bob": False}
 
 
 def test_the_rows_of_a_version_are_shown_on_request_with_the_way_to_other_versions(delta_page, orders):

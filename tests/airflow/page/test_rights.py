@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi.routing import APIRoute
 
+from airflow_provider_deltalite.page import access
 from airflow_provider_deltalite.page.database import TaskResult
 from airflow_provider_deltalite.page.known_tables import TaskName, WrittenTable
 from deltalite.storage.local import LocalLogStore
@@ -210,3 +213,25 @@ def test_the_connection_of_a_table_opens_it(delta_page):
         ("s3://lake/c", "of_asset"),
         ("s3://lake/d", "of_watcher"),
     ]
+
+
+@pytest.mark.parametrize(("role", "may_read"), [("VIEWER", False), ("USER", False), ("OP", True), ("ADMIN", True)])
+def test_the_simple_auth_manager_allows_rows_to_operators(monkeypatch, role, may_read):
+    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
+    reader = access.AirflowReader(SimpleAuthManagerUser(username="ann", role=role))
+    assert reader.may_read_rows() is may_read
+
+
+def test_rows_need_the_custom_view(monkeypatch):
+    """An auth manager with roles refuses a view without a permission."""
+
+    class Manager(SimpleAuthManager):
+        def is_authorized_custom_view(self, *, method, resource_name, user):
+            return (method, resource_name, user.username) == ("GET", "Delta table rows", "ann")
+
+    monkeypatch.setattr(access, "get_auth_manager", Manager)
+    may_read = {
+        name: access.AirflowReader(SimpleAuthManagerUser(username=name, role="ADMIN")).may_read_rows()
+        for name in ("ann", "bob")
+    }
+    assert may_read == {"ann": True, "bob": False}

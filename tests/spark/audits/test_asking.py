@@ -119,7 +119,6 @@ def test_rejected_rows_wait_for_the_decision_on_the_other_rows(spark, tmp_path):
     assert [row["record"] for row in DeltaTable(str(quarantine)).to_arrow().to_pylist()] == ['{"id":2,"x":-1}']
 
 
-@pytest.mark.campaign
 def test_a_merge_commits_only_with_an_approval(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"), properties=VECTORS)

@@ -67,7 +67,7 @@ def damaged(data, file_format):
 ENDINGS = {"csv": ".csv.gz", "json": ".json.gz", "text": ".txt.gz"}
 
 
-@pytest.mark.sample("csv")
+@pytest.mark.sample("parquet", "csv")
 @pytest.mark.parametrize("file_format", ["parquet", "csv", "orc", "json", "text"])
 def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
     spark, tmp_path, landing, table, quarantine, file_format

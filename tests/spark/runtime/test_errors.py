@@ -1,4 +1,4 @@
-"""The library reads the text of a Spark error once."""
+"""The JVM sends the text of an error with its causes once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A Kubernetes of one node: etcd, API server, controller manager, scheduler, CoreDNS and the node.
-
-A test may add a second node.
+"""A Kubernetes: etcd, API server, controller manager, scheduler, CoreDNS, and one or two nodes.
 
 The servers and the pods are in a network namespace without a route to other machines. A forwarder makes the API server
 reachable at a port of this machine's loopback interface. `scripts/kubernetes/build.sh` builds the programs and images.
@@ -116,10 +114,10 @@ class KubernetesCluster:
 
     @contextmanager
     def second_node(self) -> Iterator[Node]:
-        """Let the cluster have a second node. Its end is a crash, and Kubernetes then forgets the node and its pods."""
+        """Add a second node for the block. Afterwards the node crashes, and is deleted from Kubernetes."""
         node = self.node(2)
-        node.start(self.processes, self.folder / f"kubeconfig-{_PORT}")
         try:
+            node.start(self.processes, self.folder / f"kubeconfig-{_PORT}")
             self.processes.wait_until("The second node is ready", lambda: self.is_ready(node))
             yield node
         finally:
@@ -127,8 +125,12 @@ class KubernetesCluster:
             self.kubectl("delete", "node", node.name, check=False)
 
     def is_ready(self, node: Node) -> bool:
-        """Whether a node accepts pods."""
-        return "True" in self.kubectl("get", "node", node.name, "--output", _READY, check=False)
+        """Whether Kubernetes knows the node, and it accepts pods."""
+        return self.readiness(node) == "True"
+
+    def readiness(self, node: Node) -> str:
+        """The state of the condition `Ready` of a node: `True`, `False` or `Unknown`; empty without the node."""
+        return self.kubectl("get", "node", node.name, "--output", _READY, check=False)
 
     @property
     def spark_settings(self) -> dict[str, str]:
@@ -177,6 +179,7 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
     (outside_port,) = free_ports(1)
     kernel_settings = _read_kernel_settings()
     run("ip", "netns", "add", NETWORK)
+    networks_before = _networks_of_pods()
     try:
         run(*in_network("ip", "link", "set", "lo", "up"))
         # The service `kubernetes` is the only one with an address that pods use, so kube-proxy is not necessary.
@@ -199,7 +202,8 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
             finally:
                 _end_pods(cluster)
     finally:
-        run("ip", "netns", "del", NETWORK)
+        for network in (NETWORK, *(_networks_of_pods() - networks_before)):
+            run("ip", "netns", "del", network)
         _clean_up(folder)
         for name, value in kernel_settings.items():
             run("sysctl", "-qw", f"{name}={value}")
@@ -296,13 +300,20 @@ def _clean_up(folder: Path) -> None:
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for mount in sorted((mount for mount in mounts if mount.startswith(f"{folder}/")), reverse=True):
         run("umount", mount, check=False)
-    groups = [group for group in Path("/sys/fs/cgroup").rglob("*kubepods*") if group.is_dir()]
+    # The pods of the second node are in `k8s.io`, where containerd puts containers without a parent.
+    patterns = ("*kubepods*", "k8s.io")
+    groups = [group for name in patterns for group in Path("/sys/fs/cgroup").rglob(name) if group.is_dir()]
     for group in groups:
         for child in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
             with suppress(OSError):
                 child.rmdir()
         with suppress(OSError):
             group.rmdir()
+
+
+def _networks_of_pods() -> set[str]:
+    """The network namespaces of pods, which stay if containers end without the kubelet."""
+    return {file.name for file in Path("/run/netns").glob("cni-*")}
 
 
 def _create_keys(folder: Path) -> None:

@@ -16,9 +16,10 @@ from tests.support.clusters.processes import ServerProcesses
 class Node:
     """A node. All nodes are in one network namespace, so they reach each other's pods through their bridges.
 
-    `address` and `pods` are the addresses of the node and of its pods. `folder` is for its files. The pods ask the name
-    server `dns`. `has_control_groups` is true for one node only: its kubelet manages the control groups of pods, and
-    removes those that it does not know.
+    `number` names the node. `address` and `pods` are the addresses of the node and of its pods, and `dns` is that of
+    the pods' name server. `folder` is for its files, and `authority` is the certificate of the cluster's authority.
+    `has_control_groups` is true for one node only: its kubelet manages the control groups of pods, and removes those
+    that it does not know.
     """
 
     number: int
@@ -35,7 +36,7 @@ class Node:
         return f"node{self.number}"
 
     def start(self, processes: ServerProcesses, kubeconfig: Path) -> None:
-        """Start the node. It is ready when Kubernetes says so."""
+        """Start the node. The caller waits until Kubernetes reports the node as ready."""
         self._write_configuration()
         environ = program_environment()
         containerd = ["containerd", "--config", str(self.folder / "containerd.toml")]
@@ -56,7 +57,7 @@ class Node:
     def crash(self, processes: ServerProcesses) -> None:
         """Kill the kubelet, which then reports nothing, the containers and containerd. A second crash does nothing.
 
-        The containers come before containerd, because their processes would outlive it.
+        It kills the containers before containerd, because their processes would outlive it.
         """
         with suppress(KeyError):
             processes.kill(self._kubelet)

@@ -41,9 +41,10 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
 # Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC,
-# or `invalid_grant`, with which Google refuses a key of a service account.
+# or `invalid_grant`, with which Google refuses a key of a service account, also if the clock of the machine is wrong.
 _GOOGLE_DENIAL = re.compile(
-    r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): |\binvalid_grant\b"
+    r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): "
+    r'|"error"\s*:\s*"invalid_grant"'
 )
 # Google may also answer 403 to too many requests, with one of these reasons: rateLimitExceeded, userRateLimitExceeded.
 _GOOGLE_THROTTLING = re.compile("rateLimitExceeded", re.IGNORECASE)
@@ -229,8 +230,8 @@ class HadoopFiles:
         if _is_access_denied(error):
             raise StoragePermissionError(
                 f"No permission to {action} {subject}: {reason}.",
-                remedy="Give the identity that Spark runs under access to the table. If its credentials have expired, "
-                "renew them.",
+                remedy="Give the identity that Spark runs under access to the table. If its credentials have expired "
+                "or were deleted, replace them.",
             ) from error
         if has_java_class(error, *_MISSING_BUCKET_EXCEPTIONS):
             raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or create it.") from error

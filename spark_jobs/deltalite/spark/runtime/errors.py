@@ -298,7 +298,8 @@ def _one_line(message: str) -> str:
 def _with_causes(error: Exception) -> str:
     """Return the text of the error and of its causes, as far as the JVM sent them.
 
-    The error keeps the text, because PySpark requests it from the JVM each time, and each function here needs it.
+    The error keeps the text, because each `str(error)` asks the JVM, and several functions here read the text of one
+    error.
     """
     text: str | None = getattr(error, _TEXT, None)
     if text is None:
