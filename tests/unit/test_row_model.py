@@ -198,7 +198,7 @@ def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
 def test_random_merges_reach_every_outcome():
     counts = Counter()
 
-    @settings_for_cases(150, derandomize=True)
+    @settings_for_cases(225, derandomize=True)
     @given(cases(random_merge_case))
     def draw(drawn):
         table, case = drawn
