@@ -96,7 +96,7 @@ object-stores: $(STAMP) # builds the servers of the tests on object stores
 helm: # builds Helm and gets the chart, for the tests of the values for Airflow's chart
 	@scripts/helm/build.sh
 
-clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (hours)
+clusters: setup hadoop kubernetes helm ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (hours)
 	.venv/bin/python -m pytest tests/clusters --campaign --durations=0 $(ARGS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported

@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 readonly FACTOR="$1" WORKERS="$2"
 readonly CHOSEN="${*:3}"
+# The names of the families, from the calls of `run_family` below.
 FAMILIES="$(grep -oP '^(DELTALITE_FUZZ=\S+ )?run_family \K[a-z-]+' scripts/campaign.sh | xargs)"
 for name in $CHOSEN; do
     [[ " $FAMILIES " == *" $name "* ]] || { echo "There is no family '$name'. The families are: $FAMILIES" >&2; exit 2; }

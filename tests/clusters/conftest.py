@@ -29,6 +29,7 @@ from tests.support.clusters.standalone import StandaloneCluster, standalone_clus
 from tests.support.clusters.tasks import context_of, run_attempt
 from tests.support.clusters.yarn import YarnCluster, yarn_cluster
 from tests.support.folder_servers import servers_of
+from tests.support.required import skip_or_fail
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -240,7 +241,7 @@ def yarn(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
     """A Kubernetes cluster of one node."""
     if not is_built():
-        pytest.skip("Kubernetes is not built: scripts/kubernetes/build.sh")
+        skip_or_fail("Kubernetes is not built: scripts/kubernetes/build.sh")
     with kubernetes_cluster(tmp_path_factory.mktemp("kubernetes")) as cluster:
         yield cluster
 

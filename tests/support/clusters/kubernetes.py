@@ -202,8 +202,9 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
             finally:
                 _end_pods(cluster)
     finally:
-        for network in (NETWORK, *(_networks_of_pods() - networks_before)):
-            run("ip", "netns", "del", network)
+        run("ip", "netns", "del", NETWORK)
+        for network in _networks_of_pods() - networks_before:
+            run("ip", "netns", "del", network, check=False)
         _clean_up(folder)
         for name, value in kernel_settings.items():
             run("sysctl", "-qw", f"{name}={value}")
