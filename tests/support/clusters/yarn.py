@@ -74,6 +74,14 @@ class YarnCluster:
             "spark.pyspark.python": sys.executable,
         }
 
+    def write_yarn_program(self, folder: Path) -> Path:
+        """Write a program `yarn` to a folder. It runs the class of Hadoop's `yarn application`, which Spark has too."""
+        program = folder / "yarn"
+        main_class = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
+        program.write_text(f'#!/bin/sh\nexec java -cp "{self.configuration}:{SPARK_HOME}/jars/*" {main_class} "$@"\n')
+        program.chmod(0o755)
+        return program
+
     def applications(self) -> list[dict[str, Any]]:
         """All applications, as the ResourceManager describes them."""
         answer = _get(f"{self.resource_manager}/ws/v1/cluster/apps")
