@@ -54,6 +54,10 @@ MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
 # A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and two
 # in YARN's cluster mode in test_kills.py and test_typed_errors.py. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
+# Each cluster, with the driver in every place that the cluster allows: on the worker, or in the cluster.
+EACH_DRIVER = pytest.mark.parametrize(
+    "mode", ["standalone", "yarn-client", "yarn-cluster", "pod-client", "pod"], indirect=True
+)
 
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
 

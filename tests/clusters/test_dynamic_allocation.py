@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.clusters.conftest import EACH_DRIVER
 from tests.clusters.slow_jobs import SLOW_FIRST_TASK, create_table, merge_of, write_of
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster", "pod"], indirect=True)
 DYNAMIC_ALLOCATION = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.minExecutors": "1",
@@ -19,7 +19,7 @@ DYNAMIC_ALLOCATION = {
 }
 
 
-@EACH_CLUSTER
+@EACH_DRIVER
 def test_a_write_whose_idle_executor_is_removed_has_every_row_once(mode):
     # Spark keeps both executors until the job begins.
     conf = DYNAMIC_ALLOCATION | {"spark.dynamicAllocation.executorIdleTimeout": "20s"}
@@ -33,7 +33,7 @@ def test_a_write_whose_idle_executor_is_removed_has_every_row_once(mode):
     assert files_without_commit(table) == set()
 
 
-@EACH_CLUSTER
+@EACH_DRIVER
 def test_a_merge_whose_idle_executor_is_removed_has_every_row_once(mode):
     create_table(mode, range(40))
     slow_row = "IF(source.id = 59, 15000, 0)"  # an inserted row, so the task of its file is the slow one

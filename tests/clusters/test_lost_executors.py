@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clusters.conftest import wait_until
+from tests.clusters.conftest import EACH_DRIVER, wait_until
 from tests.clusters.slow_jobs import create_table, merge_of, running, write_of
 from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.executors import kill_executor
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster", "pod"], indirect=True)
 LOST = "ExecutorLostFailure"
 
 
-@EACH_CLUSTER
+@EACH_DRIVER
 def test_a_write_that_loses_an_executor_has_every_row_once(mode):
     results = []
     # A lost task of this version leaves its files, so the job must not use it.
@@ -31,7 +30,7 @@ def test_a_write_that_loses_an_executor_has_every_row_once(mode):
     assert files_without_commit(table) == set()
 
 
-@EACH_CLUSTER
+@EACH_DRIVER
 def test_a_merge_that_loses_an_executor_has_every_row_once(mode):
     create_table(mode, range(40))
     results = []
@@ -41,7 +40,7 @@ def test_a_merge_that_loses_an_executor_has_every_row_once(mode):
     check_merge(mode, results)
 
 
-@EACH_CLUSTER
+@EACH_DRIVER
 def test_a_merge_that_loses_the_computed_rows_of_its_source_replans_and_has_every_row_once(mode, capsys):
     create_table(mode, range(40))
     results = []

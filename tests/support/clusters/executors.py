@@ -89,6 +89,10 @@ class EventLogs:
             for application, event in self._events("SparkListenerTaskEnd")
         ]
 
+    def has_started_copy(self) -> bool:
+        """Whether Spark started a speculative copy of a task. Spark may end the log before the end of a killed copy."""
+        return any(event["Task Info"]["Speculative"] for _, event in self._events("SparkListenerTaskStart"))
+
     def removed_executors(self) -> list[str]:
         """The ids of the executors that Spark removed while their application ran."""
         return [event["Executor ID"] for _, event in self._events("SparkListenerExecutorRemoved")]
