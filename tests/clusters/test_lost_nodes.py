@@ -8,6 +8,7 @@ from airflow_provider_deltalite.failures import DeltaJobError
 from tests.clusters.conftest import wait_until
 from tests.clusters.slow_jobs import is_in_the_middle, running, write_of
 from tests.support.background_tasks import BackgroundTask
+from tests.support.clusters.executors import executor_processes
 from tests.support.clusters.table_checks import (
     check_table,
     files_that_a_vacuum_deletes,
@@ -82,6 +83,25 @@ def test_a_retry_commits_once_after_the_resource_manager_has_lost_its_applicatio
     assert (result["version"], result["metrics"]["numOutputRows"]) == (0, 80)
     assert mode.commit_files("orders") == ["00000000000000000000.json"]
     check_table(mode.local_table("orders"), [(number, "old") for number in range(80)])
+
+
+@pytest.mark.parametrize("mode", ["yarn-cluster", "yarn-deferred"], indirect=True)
+def test_a_retry_writes_each_row_once_after_the_node_of_the_driver_has_crashed(mode, yarn, capsys):
+    """The ResourceManager gives the node up after 20 seconds. The retry runs on the other node."""
+    load = write_of(mode, range(80), sleep_ms=500)
+    with BackgroundTask(lambda: mode.run(load)) as task:
+        application_id = wait_until("the job runs", mode.event_logs.running_application)
+        wait_until("the job writes its second files", lambda: is_in_the_middle(mode))
+        with yarn.crashed_node(yarn.node_with_driver(application_id)):
+            task.wait(500)
+            assert [type(error) for error in task.errors] == [DeltaJobError]
+            wait_until("the executors have ended", lambda: executor_processes(application_id) == {})
+            assert mode.commit_files("orders") == []
+            result = mode.run(load, try_number=2)
+    assert (result["version"], result["metrics"]["numOutputRows"]) == (0, 80)
+    table = mode.local_table("orders")
+    check_table(table, [(number, "old") for number in range(80)])
+    assert files_without_commit(table) <= files_that_a_vacuum_deletes(table, capsys)
 
 
 def check_write(mode, results, capsys):

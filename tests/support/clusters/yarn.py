@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -91,6 +91,36 @@ class YarnCluster:
         """The name of the NodeManager that runs executors of an application, but not its driver."""
         (node,) = _nodes_of(application_id, _EXECUTOR) - _nodes_of(application_id, _DRIVER)
         return node
+
+    def node_with_driver(self, application_id: str) -> str:
+        """The name of the NodeManager that runs the driver of an application."""
+        (node,) = _nodes_of(application_id, _DRIVER)
+        return node
+
+    @contextmanager
+    def crashed_node(self, name: str) -> Iterator[None]:
+        """Send SIGKILL to a NodeManager and to all processes in its containers, as the crash of a machine ends them.
+
+        The end of the context starts the NodeManager again.
+        """
+        self.processes.kill(name)  # the first one, so that it reports the end of no container
+        for process_id in self._processes_in_containers(name):
+            with suppress(ProcessLookupError):  # the end of another process has ended it
+                os.kill(process_id, signal.SIGKILL)
+        try:
+            yield
+        finally:
+            self.start_node_manager_again(name)
+
+    def _processes_in_containers(self, name: str) -> list[int]:
+        """The ids of the processes whose working folder is below the folder of a NodeManager."""
+        folder = self.folder / name.replace("manager", "") / "local"
+        process_ids = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # the process has ended
+                if Path(os.readlink(process / "cwd")).is_relative_to(folder):
+                    process_ids.append(int(process.name))
+        return process_ids
 
     def kill_driver(self, application_id: str) -> None:
         """Send SIGKILL to the JVM of an application's driver."""
