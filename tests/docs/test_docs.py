@@ -203,6 +203,13 @@ def test_the_targets_that_pages_name_are_in_the_makefile():
     assert mentioned_targets <= targets
 
 
+@pytest.mark.parametrize("page", [*PAGES, CHECKOUT / "README.md"], ids=lambda page: page.stem)
+def test_the_commands_of_a_page_install_the_versions_of_the_tests(page):
+    constraints = (CHECKOUT / "constraints.txt").read_text("utf-8").splitlines()
+    commands = "".join(body for language, body in fences(page) if language == _SHELL)
+    assert [pin for pin in re.findall(r"[\w-]+==[\d.]+", commands) if pin not in constraints] == []
+
+
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 
