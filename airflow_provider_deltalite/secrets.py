@@ -10,7 +10,6 @@ options go into a separate private file.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ _SETTING_OF_OPTION = {
     "--py-files": "spark.submit.pyFiles",
     "--repositories": "spark.jars.repositories",
 }
+_TOKEN_SETTING = "spark.kubernetes.authenticate.submission.oauthToken"  # noqa: S105  a name
 _DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 
 
@@ -116,6 +116,19 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
     return new_settings
 
 
+def move_token_to_file(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write the token of `spark-submit` for Kubernetes to a private file, and return the settings with the file's name.
+
+    `spark-submit` writes its settings to the driver's ConfigMap.
+    """
+    new_settings = dict(settings)
+    if (token := new_settings.pop(_TOKEN_SETTING, None)) is not None:
+        file = folder / "kubernetes.token"
+        write_private(str(file), token)
+        new_settings[f"{_TOKEN_SETTING}File"] = str(file)
+    return new_settings
+
+
 def write_java_options(options: str, file: Path) -> str:
     """Write options of Java to a private file, and return the argument that names the file."""
     write_private(str(file), java_arguments_text(shlex.split(options)))
@@ -141,22 +154,8 @@ def _quoted(argument: str) -> str:
     return escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
-def properties_text(settings: Mapping[str, str], *, base: str = "") -> str:
-    """Return the text of a properties file: `base`, then `settings`, which take precedence."""
-    lines = [f"{_escaped(name, is_name=True)}={_escaped(value)}" for name, value in settings.items()]
-    return "\n".join([base, *lines, ""]).lstrip("\n")
-
-
 def write_private(path: str, text: str) -> None:
     """Write a file that only its owner can read."""
     file = Path(path)
     file.touch(mode=0o600)
     file.write_text(text, encoding="utf-8")
-
-
-def _escaped(text: str, *, is_name: bool = False) -> str:
-    """Escape a text for `java.util.Properties`."""
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    if is_name:
-        return re.sub(r"([ :=#!])", r"\\\1", escaped)
-    return "\\" + escaped if escaped.startswith(" ") else escaped

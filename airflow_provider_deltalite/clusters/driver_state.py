@@ -4,7 +4,7 @@ A trigger polls the driver. `DriverWatch` takes the outcome of each poll and dec
 
 1. The task has reached its deadline: the watch ends with `timeout`.
 2. The driver has ended: the watch ends with `ended`.
-3. The driver does not exist, in three polls in a row: the watch ends with `ended`.
+3. The driver does not exist, or was on a lost node, in three polls in a row: the watch ends with `ended`.
 4. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
    `unwatched`, and the worker waits instead.
 5. Otherwise the watch goes on, after a pause that grows with each failed poll.
@@ -32,7 +32,7 @@ class DriverState(StrEnum):
 
     RUNNING = "running"  # or waiting for its start
     ENDED = "ended"
-    MISSING = "missing"
+    MISSING = "missing"  # or on a node that does not report its end
 
 
 class WatchEnd(StrEnum):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +47,8 @@ _LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
 _SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
 SCRIPT_IN_POD, REQUEST_IN_POD = f"local://{_LIBRARY_FOLDER}/{_SCRIPT}", f"{_JOB_FOLDER}/{_REQUEST}"
 _OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users usually set spark.driver.extraJavaOptions instead
+# Spark would write these settings to the executors' pods as plain text. The executors read them from the job's Secret.
+_EXECUTOR_OPTIONS = frozenset({"spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions"})
 # Prefixes of settings that set a variable of the environment. For each: the pods that have the variable, and the prefix
 # of the setting that reads the variable from a Secret.
 _REFERENCE_PREFIXES = {
@@ -177,10 +180,15 @@ def _distribute(
             key = f"{role}.{variable}"
             files[key] = value.encode()
             references[f"{reference_prefix}{variable}"] = f"{secret_name}:{key}"
+        elif name in _EXECUTOR_OPTIONS:
+            files[f"{name}.args"] = java_arguments_text(shlex.split(value)).encode()
+            references[name] = f"@{_JOB_FOLDER}/{name}.args"
         elif name.startswith(_SUBMISSION_PREFIX):
             submission_settings[name] = value
         else:
             driver_settings[name] = value
+    if not _EXECUTOR_OPTIONS.isdisjoint(secret_settings):
+        references[f"spark.kubernetes.executor.secrets.{secret_name}"] = _JOB_FOLDER
     if driver_settings:
         files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
         # Options with a secret are in the file, too.

@@ -50,8 +50,14 @@ class PodSubmission:
         """Follow the pod of an earlier task attempt."""
         self.pod = DriverPod(api=self._submitted_pod.api, namespace=namespace, name=name)
 
-    def prepare(self, secret_settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    def prepare(
+        self, secret_settings: Mapping[str, str], file_settings: Mapping[str, str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """Create the job's Secret, and the shared Secret of the library if it is missing, before `spark-submit` starts.
+
+        Args:
+            secret_settings: The secret settings of the job.
+            file_settings: The other settings in the file that `spark-submit` reads.
 
         Returns:
             The settings that name the pod and mount the Secrets, and the secret settings that only `spark-submit` can
@@ -61,7 +67,7 @@ class PodSubmission:
             InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
             KubernetesError: Kubernetes does not answer.
         """
-        settings, submission_settings = self._secrets.create(secret_settings, self._conf)
+        settings, submission_settings = self._secrets.create(secret_settings, {**file_settings, **self._conf})
         self._has_unowned_secret = True
         self.pod = self._submitted_pod
         return {_POD_SETTING: self.pod.name, **settings}, submission_settings

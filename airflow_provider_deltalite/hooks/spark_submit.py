@@ -33,13 +33,14 @@ from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
 from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
+from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_settings_file
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
-    check_executor_variables,
     check_launch,
+    check_variables,
     find_missing_connectors,
     find_mixed_pyspark,
     get_spark_connection,
@@ -47,10 +48,9 @@ from airflow_provider_deltalite.preflight import (
 from airflow_provider_deltalite.secrets import (
     hide,
     move_java_options_to_files,
-    properties_text,
+    move_token_to_file,
     split_off_secrets,
     write_java_options,
-    write_private,
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.class_archive import JVM_OPTIONS_VARIABLE
@@ -117,7 +117,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         self._on_start = on_start
         self._reports = ClusterReports(is_yarn=self._is_yarn)
         check_launch(self.launch)
-        check_executor_variables(self.launch, self._conf)
+        check_variables(self.launch, self._conf, self._env_vars)
         if self.launch.runs_in_pod:
             self._pod_submission = self._prepare_pod()
         else:
@@ -369,25 +369,23 @@ class DeltaSparkSubmitHook(TrackingHook):
         The secret settings go into the Secret of the pod, or into a private file after the user's properties.
         """
         arguments, secrets = split_off_secrets(super()._build_spark_common_args())
+        file = SettingsFile(path=self._properties_file)
+        if self._pod_submission is not None:
+            # spark-submit writes the settings of the file to the driver's ConfigMap.
+            file = read_settings_file(self.launch, self._properties_file)
+            secrets = {name: value for name, value in file.secrets.items() if name not in self._conf} | secrets
         hide(secrets)
         self._output.hide(secret_values(secrets))
+        folder = Path(self._job.settings).parent
         if self._pod_submission is not None:
-            settings, secrets = self._pod_submission.prepare(secrets)
+            settings, secrets = self._pod_submission.prepare(secrets, file.public)
             arguments += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        if not secrets:
+            secrets = move_token_to_file(secrets, folder)
+        if not secrets and not file.secrets:
             return arguments
         if not self.launch.in_cluster:
-            secrets = move_java_options_to_files(secrets, Path(self._job.settings).parent)
-        if self._properties_file is None:
-            base = ""
-            arguments = [*arguments, "--properties-file", self._job.settings, "--load-spark-defaults"]
-        else:
-            base = Path(self._properties_file).read_text(encoding="utf-8")
-            arguments = [
-                self._job.settings if argument == self._properties_file else argument for argument in arguments
-            ]
-        write_private(self._job.settings, properties_text(secrets, base=base))
-        return arguments
+            secrets = move_java_options_to_files(secrets, folder)
+        return file.replace(arguments, self._job.settings, secrets)
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         with self._levelled_log():

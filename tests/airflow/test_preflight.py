@@ -17,6 +17,7 @@ from airflow_provider_deltalite.preflight import Launch, check_launch, find_miss
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.spark import find_spark_submit
+from tests.support.clusters.yarn import write_sites
 
 JOB = ShippedJob(
     script="/s/write.py", library="/s/deltalite.zip", request="/tmp/request.json", settings="/tmp/s", nonce="a1"
@@ -73,20 +74,63 @@ def test_the_connection_is_read_once_so_a_later_failure_cannot_change_it(spark_s
     assert (submit_hook.history_server, submit_hook.resource_manager) == (None, None)
 
 
-def test_a_secret_variable_of_executors_is_rejected_in_client_mode_on_kubernetes_and_kept_out_of_the_error(
-    spark_submit, monkeypatch
-):
-    for conn_id, host in (("k8s", "k8s://https://h:443"), ("yarn", "yarn")):
-        connection = {"conn_type": "spark", "host": host, "extra": {"deploy-mode": "client"}}
+@pytest.fixture
+def cluster_connections(spark_submit, monkeypatch):
+    """The connections `k8s` and `yarn` in client mode, and `yarn_cluster`."""
+    for conn_id, host, deploy_mode in (
+        ("k8s", "k8s://https://h:443", "client"),
+        ("yarn", "yarn", "client"),
+        ("yarn_cluster", "yarn", "cluster"),
+    ):
+        connection = {"conn_type": "spark", "host": host, "extra": {"deploy-mode": deploy_mode}}
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
-    secret_conf = {"spark.executorEnv.DB_PASSWORD": "planted-variable"}
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+SECRET_EXECUTOR_VARIABLE = {"spark.executorEnv.DB_PASSWORD": "planted-variable"}
+
+
+def test_a_secret_variable_of_executors_is_rejected_in_client_mode_on_kubernetes(cluster_connections):
     with pytest.raises(InvalidRequestError) as caught:
-        hook(conn_id="k8s", conf=secret_conf)
+        hook(conn_id="k8s", conf=SECRET_EXECUTOR_VARIABLE)
     assert "spark.kubernetes.executor.secretKeyRef.DB_PASSWORD" in str(caught.value)
     assert "planted" not in str(caught.value)
-    hook(conn_id="yarn", conf=secret_conf)
     hook(conn_id="k8s", conf={"spark.executorEnv.REGION": "eu"})
     hook(conn_id="k8s", conf={"spark.executorEnv.AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/token"})
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"conn_id": "yarn", "conf": SECRET_EXECUTOR_VARIABLE},
+        {"conn_id": "yarn_cluster", "conf": SECRET_EXECUTOR_VARIABLE},
+        {"conn_id": "yarn_cluster", "conf": {"spark.yarn.appMasterEnv.DB_PASSWORD": "planted-variable"}},
+        {"conn_id": "yarn", "env_vars": {"DB_PASSWORD": "planted-variable"}},
+        {"conn_id": "yarn_cluster", "env_vars": {"DB_PASSWORD": "planted-variable"}},
+    ],
+)
+@pytest.mark.parametrize("copies_start_scripts", [None, "true", " False "])
+def test_a_secret_variable_is_rejected_if_yarn_copies_it_into_logs(
+    cluster_connections, monkeypatch, tmp_path, parameters, copies_start_scripts
+):
+    if copies_start_scripts is not None:
+        setting = "yarn.nodemanager.log-container-debug-info.enabled"
+        write_sites(tmp_path, {"yarn-site": {"yarn.acl.enable": "true", setting: copies_start_scripts}})
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    if copies_start_scripts == " False ":
+        hook(**parameters)
+        return
+    with pytest.raises(InvalidRequestError, match="the variable DB_PASSWORD") as caught:
+        hook(**parameters)
+    assert "planted" not in str(caught.value) and "log-container-debug-info" in str(caught.value)
+
+
+def test_variables_that_are_no_secret_are_accepted_on_yarn(cluster_connections, monkeypatch, tmp_path):
+    (tmp_path / "yarn-site.xml").write_text("<configuration><")
+    monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
+    conf = {"spark.executorEnv.REGION": "eu", "spark.yarn.appMasterEnv.GOOGLE_APPLICATION_CREDENTIALS": "/etc/key"}
+    hook(conn_id="yarn_cluster", conf=conf, env_vars={"LANG": "C"})
 
 
 def test_python_in_cluster_mode_on_a_standalone_cluster_is_rejected(spark_submit, monkeypatch):

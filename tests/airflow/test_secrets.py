@@ -15,6 +15,7 @@ from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.secrets import move_java_options_to_files, split_off_secrets
 from deltalite.redaction import redacted, secret_values
+from tests.support.clusters.yarn import write_sites
 from tests.support.fuzzing import examples
 
 SECRET_SETTINGS = {
@@ -104,10 +105,12 @@ def test_the_properties_file_of_the_user_comes_before_the_secrets(
 
 
 def test_secret_environment_variables_of_a_cluster_are_not_arguments(
-    table, spark_submit, context, properties_copy, monkeypatch
+    table, spark_submit, context, properties_copy, monkeypatch, tmp_path
 ):
     cluster = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
+    write_sites(tmp_path, {"yarn-site": {"yarn.nodemanager.log-container-debug-info.enabled": "false"}})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     table.create()
     write_task(table, shared_folder=True, env_vars={"AWS_SECRET_ACCESS_KEY": "planted", "REGION": "eu"}).execute(
         context
@@ -307,17 +310,3 @@ def test_java_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(
     properties = properties_copy.read_text()
     assert "spark.driver.extraJavaOptions=@/" in properties
     assert "spark.jars.repositories=https://u:planted-url@h/maven" in properties
-
-
-@pytest.mark.parametrize(
-    ("text", "property_text"),
-    [
-        ("plain", "plain"),
-        ("a\\b", "a\\\\b"),
-        ("two\nlines\tand tabs", "two\\nlines\\tand tabs"),
-        (" begins with a space", "\\ begins with a space"),
-        ("a=b:c#d!", "a=b:c#d!"),
-    ],
-)
-def test_values_are_written_as_java_reads_them(text, property_text):
-    assert secrets.properties_text({"name": text}) == f"name={property_text}\n"

@@ -20,17 +20,26 @@ SECRET_VALUE = f'{SECRET_START} "quoted" \\ back'
 SECRET_VARIABLE = f"{SECRET_START}-token"  # YARN changes quotes and backslashes in variables
 SECRET_SETTING = {"spark.sql.example.password": SECRET_VALUE}
 SECRET_SETTINGS = SECRET_SETTING | {"spark.executorEnv.EXAMPLE_TOKEN": SECRET_VARIABLE}
+SECRET_FILE = f"spark.sql.example.file.password  {SECRET_START}-file\n"
 # The driver replaces `${...}` in the query by stars, or by nothing if the setting is missing. Each executor reads its
 # environment variable.
 LENGTH_COLUMNS = """, length(r'${spark.sql.example.password}') AS on_driver,
-    length(java_method('java.lang.System', 'getenv', 'EXAMPLE_TOKEN')) AS on_executor FROM source"""
+    length(r'${spark.sql.example.file.password}') AS of_file,
+    length(java_method('java.lang.System', 'getenv', 'EXAMPLE_TOKEN')) AS on_executor,
+    length(java_method('java.lang.System', 'getProperty', 'example.password', '')) AS option FROM source"""
+EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
 
 def secret_settings(mode) -> dict[str, str]:
     """The settings of a job with secrets. On Kubernetes in client mode, executors read a variable from a Secret."""
+    if mode.name == "pod":
+        return SECRET_SETTINGS | {
+            "spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE,
+            EXECUTOR_OPTIONS: f'{mode.settings[EXECUTOR_OPTIONS]} -Dexample.password="{SECRET_VARIABLE}"',
+            "spark.kubernetes.authenticate.submission.oauthToken": mode.kubernetes.worker_token,
+        }
     if mode.name != "pod-client":
-        driver_variable = {"spark.kubernetes.driverEnv.EXAMPLE_PASSWORD": SECRET_VALUE} if mode.name == "pod" else {}
-        return SECRET_SETTINGS | driver_variable
+        return SECRET_SETTINGS
     metadata = {"name": "example"}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": SECRET_VARIABLE}}
     mode.kubernetes.apply(secret)
@@ -42,7 +51,11 @@ def secret_settings(mode) -> dict[str, str]:
 def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, capsys):
     earlier_jobs = mode.applications().keys()
     query = SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)
-    parameters = slow_write(mode, "orders", conf=secret_settings(mode)) | {"query": query}
+    settings_file = mode.folder / "spark.conf"
+    settings_file.write_text(SECRET_FILE)
+    settings_file.chmod(0o600)
+    parameters = slow_write(mode, "orders", conf=secret_settings(mode), properties_file=str(settings_file))
+    parameters["query"] = query
     results = []
     task = threading.Thread(target=lambda: results.append(mode.run(DeltaWriteOperator(**parameters))), daemon=True)
     task.start()
@@ -53,14 +66,16 @@ def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, ca
         assert public_files_with_secrets(mode) == []
     visible_texts.append(capsys.readouterr().out)
     assert [result["committed"] for result in results] == [True]
-    assert [text[:2000] for text in visible_texts if SECRET_START in text] == []
+    secrets = (SECRET_START, *([mode.kubernetes.worker_token] if mode.kubernetes else []))
+    assert [text[:2000] for text in visible_texts for secret in secrets if secret in text] == []
     assert public_files_with_secrets(mode) == []
     assert len(mode.applications().keys() - earlier_jobs) <= 1
     check_result = mode.run(
         DeltaWriteOperator(
             **mode.parameters("check", "lengths"),
             source={"format": "delta", "path": f"{mode.lake}/orders"},
-            query=f"SELECT id FROM source WHERE on_driver > 0 AND on_executor = {len(SECRET_VARIABLE)}",
+            query=f"SELECT id FROM source WHERE on_driver > 0 AND of_file > 0 AND on_executor = {len(SECRET_VARIABLE)} "
+            f"AND option = {len(SECRET_VARIABLE) if mode.name == 'pod' else 0}",
         )
     )
     assert check_result["metrics"]["numOutputRows"] == 1
@@ -78,13 +93,13 @@ def command_lines() -> list[str]:
 
 
 def public_objects(mode) -> list[str]:
-    """The objects of jobs that the cluster's API shows, as texts, and the logs of pods. Secrets are left out."""
+    """The objects of jobs that the cluster's API shows, as texts, and the logs of containers. Secrets are left out."""
     if mode.kubernetes is not None:
         kinds = ("pods", "configmaps", "events", "services")
         objects = [mode.kubernetes.kubectl("get", kind, "--output", "json") for kind in kinds]
         pods = [pod["metadata"]["name"] for pod in mode.kubernetes.objects("pods")]
         return objects + [mode.kubernetes.kubectl("logs", pod, check=False) for pod in pods]
-    return [str(mode.yarn.applications())] if mode.yarn else [mode.standalone.state()]
+    return [str(mode.yarn.applications()), *mode.yarn.container_logs()] if mode.yarn else [mode.standalone.state()]
 
 
 def public_files_with_secrets(mode) -> list[str]:

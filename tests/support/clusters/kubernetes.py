@@ -67,6 +67,12 @@ class KubernetesCluster:
         """The kubeconfig of an account with the permissions that the documentation gives to a triggerer."""
         return self.kubeconfig_of(_TRIGGERER)
 
+    @property
+    def worker_token(self) -> str:
+        """The token of the account of a worker."""
+        token: str = json.loads(self.worker_kubeconfig.read_text())["users"][0]["user"]["token"]
+        return token
+
     def kubeconfig_of(self, account: str) -> Path:
         """The kubeconfig of an account of Airflow."""
         return self.folder / f"kubeconfig-{account}"

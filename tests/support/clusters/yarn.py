@@ -122,6 +122,22 @@ class YarnCluster:
                     process_ids.append(int(process.name))
         return process_ids
 
+    def container_logs(self) -> list[str]:
+        """The log files of all containers, as everybody reads them from the NodeManagers."""
+        nodes = _get(f"{self.resource_manager}/ws/v1/cluster/nodes")["nodes"]["node"]
+        texts = []
+        for node in nodes:
+            address = f"http://{node['nodeHTTPAddress']}/ws/v1/node/containers"
+            for container in (_get(address).get("containers") or {}).get("container", []):
+                logs = f"{address}/{container['id']}/logs"
+                # A container may end in the meantime.
+                answer = requests.get(logs, headers={"Accept": "application/json"}, timeout=60)
+                groups = answer.json()["containerLogsInfo"] if answer.ok else []
+                for group in groups if isinstance(groups, list) else [groups]:
+                    names = [entry["fileName"] for entry in group.get("containerLogInfo", [])]
+                    texts += [requests.get(f"{logs}/{name}", timeout=60).text for name in names]
+        return texts
+
     def kill_driver(self, application_id: str) -> None:
         """Send SIGKILL to the JVM of an application's driver."""
         for process_id, _ in _containers_of(application_id, _DRIVER):
@@ -301,6 +317,8 @@ def _sites(
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
             "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "0",
             "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
+            # Otherwise a NodeManager copies the start script of a container, with its variables, into the logs.
+            "yarn.nodemanager.log-container-debug-info.enabled": "false",
             "yarn.nodemanager.env-whitelist": "JAVA_HOME,HADOOP_CONF_DIR,SPARK_LOCAL_IP",
         },
         "capacity-scheduler": {

@@ -1,0 +1,33 @@
+"""The provider reads properties files as Java does, also hostile ones."""
+
+from __future__ import annotations
+
+from hypothesis import given, seed
+from hypothesis import strategies as st
+
+from airflow_provider_deltalite.properties_files import parse_properties, properties_text
+from tests.support.fuzzing import examples
+
+PARTS = ["\\", "\\u0041", "\n", "\r", "\t", "\f", " ", "=", ":", "#", "!", "a", "b.c", "é", "\U0001f600"]
+
+
+@seed(1)
+@examples(100)
+@given(text=st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+def test_a_file_has_the_settings_that_java_reads(spark, text):
+    assert parse_properties(text) == java_settings(spark, text)
+
+
+@seed(1)
+@examples(30)
+@given(settings=st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=3))
+def test_java_reads_each_setting_that_the_provider_writes(spark, settings):
+    assert java_settings(spark, properties_text(settings)) == settings
+
+
+def java_settings(spark, text):
+    """The settings that Java reads from a text."""
+    java = spark._jvm.java
+    properties = java.util.Properties()
+    properties.load(java.io.StringReader(text))
+    return {name: properties.getProperty(name) for name in properties.stringPropertyNames()}
