@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import re
 import time
@@ -25,6 +26,8 @@ _MAX_LINES = 20_000
 _MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
 _LOG_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
+# A node ends a deleted pod within its grace period. The clocks of this process and of the API server may differ.
+_LATE_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +36,21 @@ def pod_name(application: str, job_id: str) -> str:
     """Return the name of the pod for a job, such as ``sales-load-0a1b2c3d4e5f6071-driver``."""
     readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_NAME_CHARACTERS].strip("-")
     return f"{readable or 'deltalite'}-{job_id}-driver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStatus:
+    """The status of a pod that exists.
+
+    `node` is the name of its node. `exit_code` is the exit code of the driver's container, if it has ended. `reason`
+    says why the pod has failed, or why it waits for its start. Each is empty or None if Kubernetes does not know it.
+    """
+
+    state: DriverState
+    phase: str
+    node: str = ""
+    exit_code: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +82,27 @@ class DriverPod:
         return True
 
     def state(self) -> DriverState:
-        """Return the state of the pod. A pod that is being deleted runs until its containers have ended.
+        """Return the state of the pod. `MISSING` also means that the pod was on a lost node, see `status`.
+
+        Raises:
+            InvalidRequestError: The worker may not read pods.
+            KubernetesError: Kubernetes does not answer.
+        """
+        status = self.status()
+        return DriverState.MISSING if status is None else status.state
+
+    def status(self) -> PodStatus | None:
+        """Return the status of the pod; None if it does not exist.
+
+        A pod that is being deleted runs until its containers have ended. If the node has crashed, nobody reports their
+        end, and the phase stays `Running`. So the state is `MISSING` if the time of the deletion has passed.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
         pod = self._find()
-        if pod is None:
-            return DriverState.MISSING
-        return DriverState.ENDED if pod.status.phase in _FINAL_PHASES else DriverState.RUNNING
+        return None if pod is None else _status_of(pod)
 
     def is_being_deleted(self) -> bool:
         """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
@@ -161,6 +190,37 @@ class DriverPod:
     def _read(self) -> Any:
         with explain_errors(f"read the pod {self.name}"):
             return self.api.read_namespaced_pod(self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+
+
+def _status_of(pod: Any) -> PodStatus:
+    phase = pod.status.phase or "Pending"
+    if phase in _FINAL_PHASES:
+        state = DriverState.ENDED
+    else:
+        state = DriverState.MISSING if _is_deletion_late(pod) else DriverState.RUNNING
+    ends = [
+        container.state.terminated
+        for container in pod.status.container_statuses or []
+        if container.name == _driver_container(pod) and container.state and container.state.terminated
+    ]
+    waits = [condition.message for condition in pod.status.conditions or [] if condition.type == "PodScheduled"]
+    reasons = [pod.status.reason, *(end.reason for end in ends), *(waits if phase == "Pending" else [])]
+    return PodStatus(
+        state=state,
+        phase=phase,
+        node=pod.spec.node_name or "",
+        exit_code=ends[0].exit_code if ends else None,
+        reason=next((str(reason) for reason in reasons if reason), ""),
+    )
+
+
+def _is_deletion_late(pod: Any) -> bool:
+    """Whether a pod still exists, although its node should have ended it within the grace period.
+
+    Kubernetes has added the grace period to the time of the deletion.
+    """
+    deletion: dt.datetime | None = pod.metadata.deletion_timestamp
+    return deletion is not None and (dt.datetime.now(dt.UTC) - deletion).total_seconds() > _LATE_SECONDS
 
 
 def _driver_container(pod: Any) -> str:

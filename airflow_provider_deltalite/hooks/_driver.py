@@ -15,6 +15,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite.clusters.driver_state import DriverState
+from airflow_provider_deltalite.clusters.pod_waiting import wait_for_end
 from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
 from airflow_provider_deltalite.clusters.yarn_application import YarnError, application_state
 from deltalite.errors import InvalidRequestError
@@ -171,10 +172,16 @@ class DriverHook(SparkSubmitHook):
             )
 
     def _poll_k8s_driver_via_api(self) -> str | None:
-        """Wait until the pod has ended, and return its phase."""
-        phase: str | None = super()._poll_k8s_driver_via_api()
-        if phase is None:
-            raise AirflowException(
-                f"The driver's pod {self._kubernetes_driver_pod} no longer exists. Someone deleted it."
-            )
+        """Wait until the pod has ended, and return its phase.
+
+        The base class would wait for a pod on a lost node until Kubernetes removes the pod.
+        """
+        pod = None if self._pod_submission is None else self._pod_submission.pod
+        if pod is None:
+            raise AirflowException("spark-submit created no pod for the driver.")
+        try:
+            phase = wait_for_end(pod, poll_interval=float(self._status_poll_interval))
+            self._delete_driver_pod()
+        finally:
+            self._run_post_submit_commands()
         return phase

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_provider_deltalite import preflight
+from airflow_provider_deltalite.clusters.pod_waiting import MIN_PAUSE_SECONDS
 from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.operators._deferral import Deferral, defer, find_obstacle, wants_to_defer
 from airflow_provider_deltalite.operators._submission import store_nonce, stored_nonce
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.results import JobStarted
 
-# The shortest pauses between two polls, as in Airflow's hook.
-_MIN_PAUSE_SECONDS_IN_YARN, _MIN_PAUSE_SECONDS_IN_KUBERNETES = 10.0, 20.0
+_MIN_PAUSE_SECONDS_IN_YARN = 10.0  # between two polls, as in Airflow's hook
 
 
 class SparkSubmission:
@@ -108,7 +108,7 @@ class SparkSubmission:
         operator, hook = self._operator, self._hook
         nonce = self._join(external_id, context)
         if self._defers:
-            minimum = _MIN_PAUSE_SECONDS_IN_KUBERNETES if hook.launch.runs_in_pod else _MIN_PAUSE_SECONDS_IN_YARN
+            minimum = MIN_PAUSE_SECONDS if hook.launch.runs_in_pod else _MIN_PAUSE_SECONDS_IN_YARN
             state = None if self._log is None else self._log.state_before_job
             defer(
                 operator,

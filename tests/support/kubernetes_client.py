@@ -22,7 +22,7 @@ class KubernetesClient:
 
     An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read of
     the pod returns the next phase, and the last phase stays. `is_being_deleted` is whether the pod has a time of
-    deletion. `log` is the log of the pod, or None if it cannot be read.
+    deletion, which was `deleted_before_seconds` ago. `log` is the log of the pod, or None if it cannot be read.
     `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
     to every request for a new Secret. `before_secret` is called before each of these requests.
     """
@@ -33,6 +33,7 @@ class KubernetesClient:
         self.log: str | None = ""
         self.exit_code = 0
         self.is_being_deleted = False
+        self.deleted_before_seconds = 0.0
         self.forbidden: set[str] = set()
         self.rejection: int | None = None
         self.before_secret: Callable[[], None] = lambda: None
@@ -71,14 +72,20 @@ class KubernetesClient:
             phase = phase()
         if phase is None or name != self.pod_name or name in self.deleted_pods:
             raise _error(404, f'pods "{name}" not found')
-        terminated = SimpleNamespace(exit_code=self.exit_code, reason="Error", started_at=None, finished_at=None)
-        status = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
-        deleted = dt.datetime.now(dt.UTC) if self.is_being_deleted else None
+        deleted = None
+        if self.is_being_deleted:
+            deleted = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=self.deleted_before_seconds)
         containers = [SimpleNamespace(name="proxy"), SimpleNamespace(name="spark-kubernetes-driver")]
+        waiting = SimpleNamespace(type="PodScheduled", message="0/1 nodes are available: 1 Insufficient cpu.")
         return SimpleNamespace(
             metadata=SimpleNamespace(name=name, uid=UID, deletion_timestamp=deleted),
-            spec=SimpleNamespace(containers=containers),
-            status=SimpleNamespace(phase=phase, container_statuses=[status]),
+            spec=SimpleNamespace(containers=containers, node_name="node2"),
+            status=SimpleNamespace(
+                phase=phase,
+                reason=None,
+                container_statuses=_ends(phase, self.exit_code),
+                conditions=[waiting] if phase == "Pending" else [],
+            ),
         )
 
     def read_namespaced_pod_log(self, name: str, namespace: str, *, container: str, **_: Any) -> SimpleNamespace:
@@ -137,6 +144,15 @@ class KubernetesClient:
         assert namespace == NAMESPACE
         if method in self.forbidden:
             raise _error(403, f"the account cannot call {method}")
+
+
+def _ends(phase: str, exit_code: int) -> list[SimpleNamespace]:
+    """The states of both containers of the pod. Only the driver may end with another exit code than 0."""
+    if phase not in ("Succeeded", "Failed"):
+        return []
+    exit_codes = {"proxy": 0, "spark-kubernetes-driver": exit_code}
+    ends = {name: SimpleNamespace(exit_code=code, reason="Error") for name, code in exit_codes.items()}
+    return [SimpleNamespace(name=name, state=SimpleNamespace(terminated=end)) for name, end in ends.items()]
 
 
 def _error(status: int, message: str) -> ApiException:
