@@ -2,7 +2,8 @@
 
 The jobs are deferred tasks of a real DAG run in a separate database. Each trigger polls its driver as often as in
 production: every 10 s in YARN, every 20 s in Kubernetes (`--kubernetes`). The cluster is an HTTP server of this
-process, and its CPU time does not count. No other process of Airflow runs.
+process, and its CPU time does not count. Its answer for a pod is that of a real Kubernetes. No other process of Airflow
+runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ sys.path.insert(0, str(CHECKOUT))
 
 from benchmarks.triggerer import share_of_a_core  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402
-from tests.support.kubernetes_server import ApiServer, kubeconfig_of, pod_in  # noqa: E402
+from tests.support.kubernetes_server import ApiServer, kubeconfig_of  # noqa: E402
 from tests.support.resource_manager import RUNNING_STATE, ResourceManager, resource_manager  # noqa: E402
 
 DAG = """
@@ -72,13 +73,14 @@ class Yarn:
 
 
 class Kubernetes:
-    """An API server on which all pods run."""
+    """An API server on which all pods run. It answers with `driver_pod.json`, the driver's pod of a real job."""
 
     driver_id, poll_interval = "lake:job-{}-driver", 20
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self._server = server
-        server.body = pod_in("Running")
+        self._pod = json.loads(Path(__file__).with_name("driver_pod.json").read_text())
+        server.body = json.dumps(self._pod)
         self.variables = {
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "k8s://https://k8s:443"}),
             "AIRFLOW__KUBERNETES_EXECUTOR__IN_CLUSTER": "False",
@@ -87,7 +89,8 @@ class Kubernetes:
 
     def end_jobs(self) -> None:
         """End all pods."""
-        self._server.body = pod_in("Succeeded")
+        self._pod["status"]["phase"] = "Succeeded"
+        self._server.body = json.dumps(self._pod)
 
 
 @contextlib.contextmanager
