@@ -49,8 +49,10 @@ _SMALL_JOB_SETTINGS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
+MODES = ["local", "standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
 MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
+UNLISTED_MODES = ("local", "standalone", "pod-client")
+"""The modes in which no cluster lists the applications, see `Mode.applications`."""
 # A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and two
 # in YARN's cluster mode in test_kills.py and test_typed_errors.py. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
@@ -58,6 +60,8 @@ EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
 EACH_DRIVER = pytest.mark.parametrize(
     "mode", ["standalone", "yarn-client", "yarn-cluster", "pod-client", "pod"], indirect=True
 )
+
+_LOCAL_CONNECTION = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
 
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
 
@@ -67,7 +71,7 @@ class Mode:
     """A way to run jobs on a cluster. `name` is the parameter of the fixture.
 
     `lake` is the address of the folder of the tables. `settings` are the Spark settings of every job. Spark writes its
-    event logs to `events` in `folder`. `standalone`, `yarn` or `kubernetes` is the cluster.
+    event logs to `events` in `folder`. `standalone`, `yarn` or `kubernetes` is the cluster; `local` has none.
     `cluster_variables` are environment variables for the worker, and `triggerer_variables` replace some of them for the
     triggerer. `task_parameters` are further parameters of every operator.
     """
@@ -84,6 +88,11 @@ class Mode:
     standalone: StandaloneCluster | None = None
     yarn: YarnCluster | None = None
     kubernetes: KubernetesCluster | None = None
+
+    @property
+    def executors(self) -> int:
+        """The number of executors of a job."""
+        return 1 if self.name == "local" else 2
 
     def parameters(self, task_id: str, table: str, **parameters: Any) -> dict[str, Any]:
         """The parameters of an operator."""
@@ -254,14 +263,18 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesC
 def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     """The mode that the parameter names.
 
-    `untracked` is YARN's cluster mode if the connection has no address of the ResourceManager. `pod-untracked` is
-    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers.
+    `local` runs driver and executors in one process. `untracked` is YARN's cluster mode if the connection has no
+    address of the ResourceManager. `pod-untracked` is Kubernetes if the worker does not poll the pod. In
+    `yarn-deferred` and `pod-deferred` each task defers.
     """
     name: str = request.param
     events = tmp_path / "events"
     events.mkdir()
     settings = _SMALL_JOB_SETTINGS | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
     settings |= {"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
+    if name == "local":
+        lake = str(tmp_path / "lake")
+        return Mode(name=name, lake=lake, connection=_LOCAL_CONNECTION, settings=settings, folder=tmp_path)
     if name == "standalone":
         return _standalone_mode(request.getfixturevalue("standalone"), settings, tmp_path)
     if name.startswith("yarn") or name == "untracked":

@@ -19,7 +19,7 @@ from tests.support.tables import schema_json, write_foreign_table
 
 pytestmark = pytest.mark.campaign
 # The modes with different ways to submit a job. A user's job does not depend on the way in which an operator waits.
-SUBMISSIONS = ["standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"]
+SUBMISSIONS = ["local", "standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"]
 FILES, REMOVED_FILES = 400, 100
 
 
@@ -33,7 +33,7 @@ def test_executors_replay_a_log_and_write_its_checkpoint(mode):
     assert sorted(answer["paths"]) == expected_paths
     # 300 adds, 100 removes, the protocol and the metadata, with at most 100 files in each part.
     assert answer["checkpoint_parts"] == 4
-    assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == 2
+    assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == mode.executors
     table = mode.local_table("orders")
     for version in range(3):
         (table / commit_name(version)).unlink()

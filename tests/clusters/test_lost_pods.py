@@ -15,7 +15,7 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.clusters.conftest import Mode, slow_write, wait_until
 from tests.support.background_tasks import BackgroundTask
 from tests.support.clusters.kubernetes import NAMESPACE
-from tests.support.clusters.pods import delete_now, evict, executor_pods, kill_processes, stop_processes
+from tests.support.clusters.pods import delete, delete_now, evict, executor_pods, kill_processes, stop_processes
 from tests.support.clusters.table_checks import check_table, files_without_commit, written_task_numbers
 
 pytestmark = pytest.mark.campaign
@@ -71,14 +71,15 @@ def test_a_write_that_loses_an_executor_has_every_row_once(mode, loss):
     assert lost_executors == {executor_id}
 
 
+@pytest.mark.parametrize("loss", [evict, delete])
 @pytest.mark.parametrize("mode", ["pod", "pod-untracked", "pod-deferred"], indirect=True)
-def test_a_task_whose_driver_is_evicted_can_be_retried_and_its_retry_commits_once(mode):
+def test_a_task_whose_driver_is_evicted_or_deleted_can_be_retried_and_its_retry_commits_once(mode, loss):
     earlier_jobs = set(mode.applications())
     parameters = long_write(mode)
     with BackgroundTask(lambda: mode.run(DeltaWriteOperator(**parameters))) as task:
         wait_until("a part of the rows is written", lambda: has_written_a_part(mode))
         driver = running_driver(mode, earlier_jobs)
-        evict(mode.kubernetes, driver)
+        loss(mode.kubernetes, driver)
         task.wait(500)
     assert [type(error) for error in task.errors] == [DeltaJobError]
     assert mode.commit_files("orders") == []

@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_deltalite.failures import DeltaStorageError
 from airflow_provider_deltalite.operators.delta import DeltaMergeOperator, DeltaTableOperator, DeltaWriteOperator
-from tests.clusters.conftest import EACH_MODE, MODES
+from tests.clusters.conftest import EACH_MODE, MODES, UNLISTED_MODES
 from tests.clusters.slow_jobs import create_table, source_of
 from tests.support.selection import sampled
 
@@ -67,7 +67,7 @@ def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_
     assert mode.commit_files("orders") == earlier_commits
     assert log.count("Identified spark application id") <= 1
     submitted_jobs = mode.applications().keys() - earlier_jobs
-    assert len(submitted_jobs) == (mode.name not in ("standalone", "pod-client"))
+    assert len(submitted_jobs) == (mode.name not in UNLISTED_MODES)
     if mode.yarn is not None:
         driver_log_addresses = [
             application["amContainerLogs"]
@@ -109,7 +109,7 @@ def test_full_storage_fails_an_attempt_that_airflow_retries(mode, capsys):
 
 # The driver of the other modes may write every local folder.
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", [name for name in MODES if name not in ("standalone", "pod-client")], indirect=True)
+@pytest.mark.parametrize("mode", [name for name in MODES if name not in UNLISTED_MODES], indirect=True)
 def test_a_folder_that_the_driver_may_not_change_is_a_permanent_error(mode, capsys):
     create_table(mode, range(4))
     if mode.yarn is not None:

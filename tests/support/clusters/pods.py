@@ -19,6 +19,11 @@ def evict(cluster: KubernetesCluster, pod: str) -> None:
     cluster.kubectl("create", "--raw", path, "--filename", str(eviction))
 
 
+def delete(cluster: KubernetesCluster, pod: str) -> None:
+    """Delete a pod, as a person does. The pod ends within its grace period."""
+    cluster.kubectl("delete", "pod", pod, "--wait=false")
+
+
 def delete_now(cluster: KubernetesCluster, pod: str) -> None:
     """Delete a pod without a grace period, as after the loss of a node."""
     cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force", "--wait=false")
