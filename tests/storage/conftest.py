@@ -57,6 +57,13 @@ def google_server(tmp_path_factory):
         yield storage
 
 
+@pytest.fixture
+def google_server_with_files(tmp_path):
+    """A bucket of a separate fake-gcs-server for many objects."""
+    with fake_gcs_server(tmp_path, keeps_files=True) as storage:
+        yield storage
+
+
 SERVERS = ["seaweedfs_server", "azurite_server", "google_server"]
 
 
@@ -69,6 +76,12 @@ def bucket(request, spark):
 @pytest.fixture(params=SERVERS)
 def real_bucket(request, spark):
     """A new bucket on each real object store, for which Spark is configured."""
+    return new_bucket(request, spark)
+
+
+@pytest.fixture(params=["seaweedfs_server", "azurite_server", "google_server_with_files"])
+def large_bucket(request, spark):
+    """A new bucket on each real object store, for many objects. Spark is configured for it."""
     return new_bucket(request, spark)
 
 

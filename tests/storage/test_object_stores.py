@@ -28,7 +28,15 @@ from deltalite.storage.opening import open_store
 from tests.support.google_storage import GoogleStorage
 from tests.support.http_proxy import http_proxy
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, optimize_table, sorted_rows, values, write_rows
+from tests.support.tables import (
+    delete_rows,
+    optimize_table,
+    schema_json,
+    sorted_rows,
+    values,
+    write_foreign_table,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign, pytest.mark.interop]
 
@@ -131,18 +139,19 @@ def test_a_table_is_written_merged_optimized_and_vacuumed(spark, real_bucket):
 
 
 @pytest.mark.parametrize("count", [3_000, 100_000])
-def test_a_log_of_many_objects_is_listed_in_order_and_polled_by_a_worker_with_two_requests(spark, real_bucket, count):
-    if count == 100_000 and isinstance(real_bucket, GoogleStorage):
-        pytest.skip("The emulator of Google Cloud Storage slows down with each object: 100,000 puts take hours.")
-    table = f"{real_bucket.spark_root}/{uuid.uuid4()}"
-    write_rows(spark, table, "SELECT 1 AS id")
-    name = table.rpartition("/")[2]
-    first_commit = worker_store(real_bucket, name).read(commit_name(0))
+def test_a_log_of_many_objects_is_listed_in_order_and_polled_by_a_worker_with_two_requests(
+    spark, large_bucket, count, tmp_path
+):
+    bucket, name = large_bucket, str(uuid.uuid4())
+    table = f"{bucket.spark_root}/{name}"
+    write_foreign_table(tmp_path, schema_json(("id", "long")), [])
+    first_commit = (tmp_path / commit_name(0)).read_bytes()
     info = b'{"commitInfo":{"operation":"WRITE","timestamp":1}}\n'
-    real_bucket.put_objects({f"{name}/{commit_name(version)}": info for version in range(1, count)})
+    contents = {commit_name(version): info for version in range(1, count)} | {commit_name(0): first_commit}
+    bucket.put_objects({f"{name}/{commit}": content for commit, content in contents.items()})
     expected_names = [commit_name(version) for version in range(count)]
-    with http_proxy(real_bucket.port) as proxy:
-        stores = (worker_store(real_bucket.through(proxy.port), name), readable_store(spark, table))
+    with http_proxy(bucket.port) as proxy:
+        stores = (worker_store(bucket.through(proxy.port), name), readable_store(spark, table))
         for store, request_count in zip(stores, (2, 0), strict=True):
             listed_names = [file.name for file in store.list_from("_delta_log/") if file.name.endswith(".json")]
             assert listed_names == expected_names

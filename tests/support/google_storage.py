@@ -143,12 +143,17 @@ class UploadSessions:
 
 
 @contextlib.contextmanager
-def fake_gcs_server(folder: Path) -> Iterator[GoogleStorage]:
-    """Run the emulator, which keeps its objects in memory, with an empty bucket."""
+def fake_gcs_server(folder: Path, *, keeps_files: bool = False) -> Iterator[GoogleStorage]:
+    """Run the emulator with an empty bucket. With `keeps_files`, it keeps objects as files, and not in memory.
+
+    In memory, the time of a put grows with the number of objects. With files, the emulator cannot create the empty
+    objects that mark folders, so Spark cannot write.
+    """
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     command = [program("fake_gcs_server/fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
-    command += ["-public-host", address, "-backend", "memory", "-log-level", "warn"]
+    command += ["-public-host", address, "-log-level", "warn"]
+    command += ["-filesystem-root", str(folder / "objects")] if keeps_files else ["-backend", "memory"]
     storage = GoogleStorage(port=port)
     with running(command, folder) as process:
         wait_until_ready(process, folder, storage.make_bucket)
