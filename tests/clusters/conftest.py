@@ -49,8 +49,9 @@ _SMALL_JOB_SETTINGS = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-MODES = ["local", "standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
-MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
+CLUSTER_MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
+CLUSTER_MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
+MODES = ["local", *CLUSTER_MODES]
 UNLISTED_MODES = ("local", "standalone", "pod-client")
 """The modes in which no cluster lists the applications, see `Mode.applications`."""
 # A job takes half a minute. `make test` therefore runs one test on a standalone cluster in test_operations.py, and two

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_deltalite.failures import failure
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from deltalite import errors
-from tests.clusters.conftest import CHECKOUT, MODES, slow_write
+from tests.clusters.conftest import CHECKOUT, CLUSTER_MODES, slow_write
 from tests.clusters.raising_job import PROBLEM, REMEDY
 
 JOB = CHECKOUT / "tests" / "clusters" / "raising_job.py"
@@ -34,7 +34,7 @@ def exit_code_of(operator: DeltaWriteOperator, error: BaseException) -> int:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("mode", "name"), list(zip(cycle(MODES), NAMES, strict=False)), indirect=["mode"])
+@pytest.mark.parametrize(("mode", "name"), list(zip(cycle(CLUSTER_MODES), NAMES, strict=False)), indirect=["mode"])
 def test_an_error_of_the_driver_is_the_same_exception_as_an_error_of_the_worker(mode, name, capsys):
     error_class = getattr(errors, name)
     conf = {}

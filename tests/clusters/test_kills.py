@@ -90,7 +90,7 @@ def check_retry(mode):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "pod-client"], indirect=True)
+@pytest.mark.parametrize("mode", ["local", "standalone", "yarn-client", "pod-client"], indirect=True)
 def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_leaves_no_file(mode):
     load = slow_load(mode)
     with BackgroundTask(lambda: mode.run(load)) as background:
@@ -104,7 +104,7 @@ def test_a_kill_of_the_task_ends_a_driver_on_the_worker_with_its_executors_and_l
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("driver", ["killed", "orphaned"])
-@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "pod-client"], indirect=True)
+@pytest.mark.parametrize("mode", ["local", "standalone", "yarn-client", "pod-client"], indirect=True)
 def test_a_retry_after_a_killed_worker_in_client_mode_leaves_one_commit(mode, driver):
     """A container that is killed ends the driver too. A single killed process leaves the driver, which commits."""
     parameters = slow_write(mode, "orders")

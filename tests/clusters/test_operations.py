@@ -29,7 +29,7 @@ FEATURE_PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChange
 
 @pytest.mark.sample("standalone")
 @EACH_MODE
-def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
+def test_a_write_runs_on_all_executors_and_a_merge_changes_its_rows(mode):
     result = mode.run(
         DeltaWriteOperator(
             **mode.parameters("load", "orders"),
@@ -39,7 +39,7 @@ def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
         )
     )
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 100)
-    assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == 2
+    assert len({(end.application, end.executor) for end in mode.event_logs.task_ends()}) == mode.executors
     result = mode.run(
         DeltaMergeOperator(
             **mode.parameters("upsert", "orders"),
@@ -60,9 +60,9 @@ def test_a_table_with_deletion_vectors_and_a_change_feed_is_changed_and_maintain
     schema = "id INT, kind STRING, number BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 3)"
     load = {"source": source_of(mode, "first", range(100)), "query": "SELECT /*+ REPARTITION(4) */ * FROM source"}
     run(mode, DeltaTableOperator, "create", schema=schema, properties=FEATURE_PROPERTIES)
-    run_on_two_executors(mode, DeltaWriteOperator, "load", **load)
-    run_on_two_executors(mode, DeltaUpdateOperator, "update", condition="id < 10", set={"kind": "'small'"})
-    run_on_two_executors(mode, DeltaDeleteOperator, "delete", condition="id >= 90")
+    run_on_all_executors(mode, DeltaWriteOperator, "load", **load)
+    run_on_all_executors(mode, DeltaUpdateOperator, "update", condition="id < 10", set={"kind": "'small'"})
+    run_on_all_executors(mode, DeltaDeleteOperator, "delete", condition="id >= 90")
     copy_changes(mode, version=3)
     run(mode, DeltaOptimizeOperator, "optimize")
     assert run(mode, DeltaCheckpointOperator, "checkpoint")["operation"] == "CHECKPOINT"
@@ -82,12 +82,12 @@ def run(mode, operator_class, task_id, **parameters):
     return mode.run(operator_class(**mode.parameters(task_id, "orders"), **parameters))
 
 
-def run_on_two_executors(mode, operator_class, task_id, **parameters):
-    """Run a task on the table `orders`, and check that both executors of its job ran a part of it."""
+def run_on_all_executors(mode, operator_class, task_id, **parameters):
+    """Run a task on the table `orders`, and check that all executors of its job ran a part of it."""
     earlier_applications = {end.application for end in mode.event_logs.task_ends()}
     run(mode, operator_class, task_id, **parameters)
     ends = [end for end in mode.event_logs.task_ends() if end.application not in earlier_applications]
-    assert len({end.executor for end in ends}) == 2
+    assert len({end.executor for end in ends}) == mode.executors
 
 
 def copy_changes(mode, version):

@@ -27,6 +27,7 @@ LENGTH_COLUMNS = """, length(r'${spark.sql.example.password}') AS on_driver,
     length(r'${spark.sql.example.file.password}') AS of_file,
     length(java_method('java.lang.System', 'getenv', 'EXAMPLE_TOKEN')) AS on_executor,
     length(java_method('java.lang.System', 'getProperty', 'example.password', '')) AS option FROM source"""
+SUBMISSIONS = ["local", "standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"]
 EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
 
@@ -38,6 +39,8 @@ def secret_settings(mode) -> dict[str, str]:
             EXECUTOR_OPTIONS: f'{mode.settings[EXECUTOR_OPTIONS]} -Dexample.password="{SECRET_VARIABLE}"',
             "spark.kubernetes.authenticate.submission.oauthToken": mode.kubernetes.worker_token,
         }
+    if mode.name == "local":
+        return SECRET_SETTING
     if mode.name != "pod-client":
         return SECRET_SETTINGS
     metadata = {"name": "example"}
@@ -47,7 +50,7 @@ def secret_settings(mode) -> dict[str, str]:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", ["standalone", "yarn-client", "yarn-cluster", "pod", "pod-client"], indirect=True)
+@pytest.mark.parametrize("mode", SUBMISSIONS, indirect=True)
 def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, capsys):
     earlier_jobs = mode.applications().keys()
     query = SLOW_QUERY.replace(" FROM source", LENGTH_COLUMNS)
@@ -74,7 +77,8 @@ def test_secret_settings_reach_the_job_and_other_users_see_them_nowhere(mode, ca
         DeltaWriteOperator(
             **mode.parameters("check", "lengths"),
             source={"format": "delta", "path": f"{mode.lake}/orders"},
-            query=f"SELECT id FROM source WHERE on_driver > 0 AND of_file > 0 AND on_executor = {len(SECRET_VARIABLE)} "
+            query="SELECT id FROM source WHERE on_driver > 0 AND of_file > 0 "
+            f"AND on_executor = {len('null' if mode.name == 'local' else SECRET_VARIABLE)} "
             f"AND option = {len(SECRET_VARIABLE) if mode.name == 'pod' else 0}",
         )
     )
@@ -99,7 +103,9 @@ def public_objects(mode) -> list[str]:
         objects = [mode.kubernetes.kubectl("get", kind, "--output", "json") for kind in kinds]
         pods = [pod["metadata"]["name"] for pod in mode.kubernetes.objects("pods")]
         return objects + [mode.kubernetes.kubectl("logs", pod, check=False) for pod in pods]
-    return [str(mode.yarn.applications()), *mode.yarn.container_logs()] if mode.yarn else [mode.standalone.state()]
+    if mode.yarn is not None:
+        return [str(mode.yarn.applications()), *mode.yarn.container_logs()]
+    return [mode.standalone.state()] if mode.standalone else []
 
 
 def public_files_with_secrets(mode) -> list[str]:
@@ -110,7 +116,7 @@ def public_files_with_secrets(mode) -> list[str]:
     if mode.kubernetes is not None:  # its other folders have the images
         cluster_folders = [mode.kubernetes.folder / "logs", mode.kubernetes.node(1).folder / "pods"]
     else:
-        cluster_folders = [(mode.standalone or mode.yarn).folder]
+        cluster_folders = [cluster.folder for cluster in (mode.standalone, mode.yarn) if cluster]
     names = []
     for parent, folders, files in chain.from_iterable(map(os.walk, [*cluster_folders, mode.folder])):
         folders[:] = [name for name in folders if is_public(Path(parent, name), stat.S_IXOTH)]
