@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -30,7 +27,6 @@ from deltalite.installation.spark import (
     installed_pyspark,
     missing_connectors,
 )
-from deltalite.redaction import shows_secret
 from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
@@ -39,12 +35,6 @@ if TYPE_CHECKING:
 # The masters that spark-submit takes: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
 _MASTER_PATTERN = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
 
-_EXECUTOR_VARIABLE_PREFIX = "spark.executorEnv."
-_MASTER_VARIABLE_PREFIX = "spark.yarn.appMasterEnv."
-# If it is true, which is the default, a NodeManager copies the start script of each container into its log folder.
-_DEBUG_SETTING = "yarn.nodemanager.log-container-debug-info.enabled"
-# Variables such as GOOGLE_APPLICATION_CREDENTIALS and AWS_WEB_IDENTITY_TOKEN_FILE, which name a file with the secret.
-_PATH_VARIABLE_PATTERN = re.compile(r"(?i)(_file|_path|_dir|_credentials)$")
 _RESOURCE_MANAGER = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
 NOT_TRACKED = (
     "Submitting without tracking: a retry submits a new job, even while this one still runs. "
@@ -112,63 +102,6 @@ def check_target(launch: Launch) -> None:
     """Raise if Spark does not know the master or the deploy mode, or does not support both together."""
     _check_master(launch)
     _check_deploy_mode(launch)
-
-
-def check_variables(launch: Launch, conf: Mapping[str, Any], env_vars: Mapping[str, Any] | None) -> None:
-    """Raise if others could read a secret variable of the job in the cluster.
-
-    - In client mode on Kubernetes, the driver creates its executors' pods with the values of its settings.
-    - YARN writes the variables of a container into its start script, and copies the script into the container's logs.
-      The check accepts them if the `yarn-site.xml` of this worker says that the cluster makes no copy.
-
-    :param launch: How the job is submitted.
-    :param conf: The user's settings of Spark.
-    :param env_vars: The user's environment variables.
-    """
-    if launch.on_kubernetes and not launch.in_cluster:
-        for variable, setting in _secret_variables(conf, (_EXECUTOR_VARIABLE_PREFIX,)):
-            raise InvalidRequestError(
-                f"By its name or its value, {setting} in `conf` is a secret. In client mode on Kubernetes, Spark would "
-                "write it to the executors' pods as plain text.",
-                remedy="Create a Secret of Kubernetes, and name it and its key in `conf`: "
-                f'{{"spark.kubernetes.executor.secretKeyRef.{variable}": "secret:key"}}. If the value is no secret, '
-                "set the variable in `properties_file`.",
-            )
-    if launch.master == "yarn" and _copies_start_scripts(launch.environ):
-        # Airflow's hook sets these variables in the container of the application master, too.
-        variables = {f"{_MASTER_VARIABLE_PREFIX}{name}": value for name, value in (env_vars or {}).items()}
-        prefixes = (_EXECUTOR_VARIABLE_PREFIX, _MASTER_VARIABLE_PREFIX)
-        for variable, setting in _secret_variables({**variables, **conf}, prefixes):
-            raise InvalidRequestError(
-                f"By its name or its value, the variable {variable} ({setting}) is a secret. YARN would copy it as "
-                "plain text into the logs of the containers.",
-                remedy="Use a setting of Spark instead, such as spark.hadoop.fs.s3a.secret.key, or a credential "
-                f"provider of Hadoop. Or set {_DEBUG_SETTING} to false on the NodeManagers and in the yarn-site.xml of "
-                "this worker (HADOOP_CONF_DIR). If the value is no secret, set the variable in `properties_file`.",
-            )
-
-
-def _secret_variables(settings: Mapping[str, Any], prefixes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each variable with a secret value, and the setting that sets it."""
-    for setting, value in settings.items():
-        prefix = next((prefix for prefix in prefixes if setting.startswith(prefix)), None)
-        if prefix is None or not shows_secret(setting, str(value)):
-            continue
-        variable = setting.removeprefix(prefix)
-        if not _PATH_VARIABLE_PATTERN.search(variable) or not os.path.isabs(str(value)):
-            yield variable, setting
-
-
-def _copies_start_scripts(environ: Mapping[str, str]) -> bool:
-    """Whether YARN copies the start scripts of containers into their logs, as far as this worker knows."""
-    for folder in (environ.get("YARN_CONF_DIR"), environ.get("HADOOP_CONF_DIR")):
-        file = Path(folder or "", "yarn-site.xml")
-        if folder and file.is_file():
-            with suppress(ET.ParseError):
-                for entry in ET.parse(file).iter("property"):  # noqa: S314  a file of this worker's administrator
-                    if entry.findtext("name", "").strip() == _DEBUG_SETTING:
-                        return entry.findtext("value", "").strip().lower() != "false"
-    return True
 
 
 def check_no_local_tables(launch: Launch, addresses: Iterable[str]) -> None:

@@ -20,9 +20,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """Return the settings of a properties file. A later value of a setting replaces an earlier one."""
     settings = {}
     for line in _entries(text):
-        match = _ENTRY_PATTERN.fullmatch(line)
-        if match is not None:  # None if the line is a single backslash
-            settings[_unescaped(match[1])] = _unescaped(match[2])
+        match = next(_ENTRY_PATTERN.finditer(line))  # matches every line
+        settings[_unescaped(match[1])] = _unescaped(match[2])
     return settings
 
 

@@ -31,7 +31,6 @@ _SETTING_OF_OPTION = {
     "--py-files": "spark.submit.pyFiles",
     "--repositories": "spark.jars.repositories",
 }
-_TOKEN_SETTING = "spark.kubernetes.authenticate.submission.oauthToken"  # noqa: S105  a name
 _DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 
 
@@ -116,19 +115,6 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
     return new_settings
 
 
-def move_token_to_file(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write the token of `spark-submit` for Kubernetes to a private file, and return the settings with the file's name.
-
-    `spark-submit` writes its settings to the driver's ConfigMap.
-    """
-    new_settings = dict(settings)
-    if (token := new_settings.pop(_TOKEN_SETTING, None)) is not None:
-        file = folder / "kubernetes.token"
-        write_private(str(file), token)
-        new_settings[f"{_TOKEN_SETTING}File"] = str(file)
-    return new_settings
-
-
 def write_java_options(options: str, file: Path) -> str:
     """Write options of Java to a private file, and return the argument that names the file."""
     write_private(str(file), java_arguments_text(shlex.split(options)))
@@ -141,6 +127,25 @@ def java_options(settings: Mapping[str, str]) -> list[str]:
     for name, value in settings.items():
         options += shlex.split(value) if name in _DRIVER_JAVA_OPTIONS else [f"-D{name}={value}"]
     return options
+
+
+def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]]:
+    """Return two parts of the options of Java in a secret setting: the public options, and those with a secret.
+
+    Raises:
+        InvalidRequestError: The options have a quote without its end.
+    """
+    from deltalite.errors import InvalidRequestError
+    from deltalite.redaction import shows_secret
+
+    try:
+        all_options = shlex.split(options)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"The options of Java in {setting} are invalid: {error}.", remedy="Correct the quotes in the setting."
+        ) from error
+    secret_options = [option for option in all_options if shows_secret("", option)] or all_options
+    return [option for option in all_options if option not in secret_options], secret_options
 
 
 def java_arguments_text(arguments: Iterable[str]) -> str:

@@ -6,7 +6,10 @@ import datetime as dt
 import logging
 import re
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from airflow_provider_deltalite.clusters.driver_state import DriverState
@@ -26,8 +29,7 @@ _MAX_LINES = 20_000
 _MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
 _LOG_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
-# A node ends a deleted pod within its grace period. The clocks of this process and of the API server may differ.
-_LATE_SECONDS = 60.0
+_LATE_SECONDS = 60.0  # a healthy node ends a deleted pod within its grace period, or a little later
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ class DriverPod:
         return True
 
     def state(self) -> DriverState:
-        """Return the state of the pod. `MISSING` also means that the pod was on a lost node, see `status`.
+        """Return the state of the pod. It is also `MISSING` if a deleted pod outlives its grace period, see `status`.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
@@ -95,14 +97,22 @@ class DriverPod:
         """Return the status of the pod; None if it does not exist.
 
         A pod that is being deleted runs until its containers have ended. If the node has crashed, nobody reports their
-        end, and the phase stays `Running`. So the state is `MISSING` if the time of the deletion has passed.
+        end, and the phase stays `Running`. So the state of a pod is `MISSING` a minute after its grace period.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        pod = self._find()
-        return None if pod is None else _status_of(pod)
+        try:
+            with explain_errors(f"read the pod {self.name}"):
+                pod, _, headers = self.api.read_namespaced_pod_with_http_info(
+                    self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS
+                )
+        except InvalidRequestError as error:
+            if has_status(error, 404):
+                return None
+            raise
+        return _status_of(pod, _time_of(headers))
 
     def is_being_deleted(self) -> bool:
         """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
@@ -192,35 +202,44 @@ class DriverPod:
             return self.api.read_namespaced_pod(self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
 
 
-def _status_of(pod: Any) -> PodStatus:
+def _status_of(pod: Any, now: dt.datetime) -> PodStatus:
     phase = pod.status.phase or "Pending"
     if phase in _FINAL_PHASES:
         state = DriverState.ENDED
     else:
-        state = DriverState.MISSING if _is_deletion_late(pod) else DriverState.RUNNING
-    ends = [
+        state = DriverState.MISSING if _is_deletion_late(pod, now) else DriverState.RUNNING
+    terminated_states = [
         container.state.terminated
         for container in pod.status.container_statuses or []
         if container.name == _driver_container(pod) and container.state and container.state.terminated
     ]
-    waits = [condition.message for condition in pod.status.conditions or [] if condition.type == "PodScheduled"]
-    reasons = [pod.status.reason, *(end.reason for end in ends), *(waits if phase == "Pending" else [])]
+    reasons = [pod.status.reason, *(terminated.reason for terminated in terminated_states)]
+    if phase == "Pending":
+        conditions = pod.status.conditions or []
+        reasons += [condition.message for condition in conditions if condition.type == "PodScheduled"]
     return PodStatus(
         state=state,
         phase=phase,
         node=pod.spec.node_name or "",
-        exit_code=ends[0].exit_code if ends else None,
+        exit_code=terminated_states[0].exit_code if terminated_states else None,
         reason=next((str(reason) for reason in reasons if reason), ""),
     )
 
 
-def _is_deletion_late(pod: Any) -> bool:
+def _is_deletion_late(pod: Any, now: dt.datetime) -> bool:
     """Whether a pod still exists, although its node should have ended it within the grace period.
 
     Kubernetes has added the grace period to the time of the deletion.
     """
     deletion: dt.datetime | None = pod.metadata.deletion_timestamp
-    return deletion is not None and (dt.datetime.now(dt.UTC) - deletion).total_seconds() > _LATE_SECONDS
+    return deletion is not None and (now - deletion).total_seconds() > _LATE_SECONDS
+
+
+def _time_of(headers: Mapping[str, str]) -> dt.datetime:
+    """Return the time of an answer by the clock of the API server. If the answer has no time, use this machine's."""
+    with suppress(KeyError, ValueError):
+        return parsedate_to_datetime(headers["Date"])
+    return dt.datetime.now(dt.UTC)
 
 
 def _driver_container(pod: Any) -> str:

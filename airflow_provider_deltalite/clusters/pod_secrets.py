@@ -35,7 +35,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import (
     clean_up_unowned_secrets,
     delete_secret,
 )
-from airflow_provider_deltalite.secrets import java_arguments_text, java_options
+from airflow_provider_deltalite.secrets import java_arguments_text, java_options, split_java_options
 from airflow_provider_deltalite.shipping import library_zip, sources_in_zip
 from deltalite.errors import InvalidRequestError
 
@@ -47,7 +47,7 @@ _LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
 _SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
 SCRIPT_IN_POD, REQUEST_IN_POD = f"local://{_LIBRARY_FOLDER}/{_SCRIPT}", f"{_JOB_FOLDER}/{_REQUEST}"
 _OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users usually set spark.driver.extraJavaOptions instead
-# Spark would write these settings to the executors' pods as plain text. The executors read them from the job's Secret.
+# The driver would write these settings to the executors' pods as plain text. The executors read a file instead.
 _EXECUTOR_OPTIONS = frozenset({"spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions"})
 # Prefixes of settings that set a variable of the environment. For each: the pods that have the variable, and the prefix
 # of the setting that reads the variable from a Secret.
@@ -178,11 +178,13 @@ def _distribute(
         if prefix is not None:
             variable, (role, reference_prefix) = name.removeprefix(prefix), _REFERENCE_PREFIXES[prefix]
             key = f"{role}.{variable}"
-            files[key] = value.encode()
-            references[f"{reference_prefix}{variable}"] = f"{secret_name}:{key}"
+            if f"{reference_prefix}{variable}" not in public_settings:  # the user's own Secret takes precedence
+                files[key] = value.encode()
+                references[f"{reference_prefix}{variable}"] = f"{secret_name}:{key}"
         elif name in _EXECUTOR_OPTIONS:
-            files[f"{name}.args"] = java_arguments_text(shlex.split(value)).encode()
-            references[name] = f"@{_JOB_FOLDER}/{name}.args"
+            public_options, secret_options = split_java_options(name, value)
+            files[f"{name}.args"] = java_arguments_text(secret_options).encode()
+            references[name] = f"{shlex.join(public_options)} @{_JOB_FOLDER}/{name}.args".strip()
         elif name.startswith(_SUBMISSION_PREFIX):
             submission_settings[name] = value
         else:

@@ -19,8 +19,8 @@ _PENDING_POLLS_BEFORE_WARNING = 10
 _log = logging.getLogger(__name__)
 
 
-def wait_for_end(pod: DriverPod, *, poll_interval: float) -> str:
-    """Wait until a pod has succeeded, and return its phase.
+def wait_for_success(pod: DriverPod, *, poll_interval: float) -> None:
+    """Wait until a pod has succeeded.
 
     Failed polls are repeated as in `DriverWatch`.
 
@@ -46,7 +46,8 @@ def wait_for_end(pod: DriverPod, *, poll_interval: float) -> str:
                 phase = status.phase
                 _log.info("The phase of the driver's pod %s is %s.", pod.name, phase)
             if status.state is not DriverState.RUNNING:
-                return _phase_of_success(pod, status)
+                _check_success(pod, status)
+                return
             watch.record_state(status.state, _now_ms())
             pending_polls = pending_polls + 1 if phase == "Pending" else 0
             if pending_polls == _PENDING_POLLS_BEFORE_WARNING:
@@ -54,8 +55,8 @@ def wait_for_end(pod: DriverPod, *, poll_interval: float) -> str:
         time.sleep(watch.pause_seconds(_now_ms(), random.random()))  # noqa: S311  no secret
 
 
-def _phase_of_success(pod: DriverPod, status: PodStatus) -> str:
-    """Return the phase of a pod that has succeeded, and raise for any other pod that does not run."""
+def _check_success(pod: DriverPod, status: PodStatus) -> None:
+    """Raise if a pod that does not run has not succeeded."""
     if status.state is DriverState.MISSING:
         raise AirflowException(
             f"The driver's pod {pod.name} was deleted, but its node {status.node} has not reported the end of the pod. "
@@ -65,12 +66,11 @@ def _phase_of_success(pod: DriverPod, status: PodStatus) -> str:
     if status.phase == "Failed":
         exit_code = "" if status.exit_code is None else f" exit_code={status.exit_code}"
         raise AirflowException(f"The driver's pod {pod.name} failed ({status.reason or 'no reason'}{exit_code}).")
-    return status.phase
 
 
 def _warn_of_pending(pod: DriverPod, status: PodStatus) -> None:
     _log.warning(
-        "The driver's pod %s has waited for its start during %d polls%s. To limit the wait, set execution_timeout.",
+        "The driver's pod %s still waits for its start after %d polls%s. To limit the wait, set execution_timeout.",
         pod.name,
         _PENDING_POLLS_BEFORE_WARNING,
         f" ({status.reason})" if status.reason else "",

@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite.clusters.driver_state import DriverState
-from airflow_provider_deltalite.clusters.pod_waiting import wait_for_end
+from airflow_provider_deltalite.clusters.pod_waiting import wait_for_success
 from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
 from airflow_provider_deltalite.clusters.yarn_application import YarnError, application_state
 from deltalite.errors import InvalidRequestError
@@ -172,7 +172,7 @@ class DriverHook(SparkSubmitHook):
             )
 
     def _poll_k8s_driver_via_api(self) -> str | None:
-        """Wait until the pod has ended, and return its phase.
+        """Wait until the pod has succeeded, and return its phase.
 
         The base class would wait for a pod on a lost node until Kubernetes removes the pod.
         """
@@ -180,8 +180,8 @@ class DriverHook(SparkSubmitHook):
         if pod is None:
             raise AirflowException("spark-submit created no pod for the driver.")
         try:
-            phase = wait_for_end(pod, poll_interval=float(self._status_poll_interval))
+            wait_for_success(pod, poll_interval=float(self._status_poll_interval))
             self._delete_driver_pod()
         finally:
             self._run_post_submit_commands()
-        return phase
+        return "Succeeded"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,60 +16,86 @@ from deltalite.redaction import shows_secret
 if TYPE_CHECKING:
     from airflow_provider_deltalite.preflight import Launch
 
+_OPTION = "--properties-file"
+# spark-submit removes these characters around a value (org.apache.spark.util.Utils.trimExceptCRLF).
+_REMOVED_CHARACTERS = "".join(chr(code) for code in range(33) if chr(code) not in "\r\n")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
     """The settings in the file of one job.
 
-    `path` is the user's properties file; None for `spark-defaults.conf`. `public` and `secrets` are its settings.
+    `path` is the user's properties file, and `text` its content; both are empty for `spark-defaults.conf`. `is_reduced`
+    is whether settings were removed.
     """
 
     path: str | None
-    public: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    is_reduced: bool = False
 
-    def replace(self, arguments: list[str], new_file: str, secrets: Mapping[str, str]) -> list[str]:
-        """Write a private file for `spark-submit`, and return the arguments that name this file.
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The settings that are secret by their name or their value."""
+        return {name: value for name, value in self.settings.items() if shows_secret(name, value)}
+
+    def without(self, names: Collection[str]) -> SettingsFile:
+        """Return the file without these settings."""
+        kept_settings = {name: value for name, value in self.settings.items() if name not in names}
+        is_reduced = self.is_reduced or len(kept_settings) < len(self.settings)
+        return replace(self, settings=kept_settings, is_reduced=is_reduced)
+
+    def write_copy(self, arguments: list[str], copy: str, settings: Mapping[str, str]) -> list[str]:
+        """Write a private copy for `spark-submit`, and return the arguments that name the copy.
 
         :param arguments: The arguments of `spark-submit`.
-        :param new_file: The path of the new file.
-        :param secrets: Secret settings, which take precedence over the settings of the user's file. The new file does
-            not contain `self.secrets`.
+        :param copy: The path of the copy.
+        :param settings: Further settings, which take precedence over the settings of the file.
         """
-        text_of_user = "" if self.path is None else _text_of(self.path)
-        base = properties_text(self.public) if self.secrets else text_of_user
-        write_private(new_file, properties_text(secrets, base=base))
-        if self.path is not None:
-            return [new_file if argument == self.path else argument for argument in arguments]
-        loads_defaults = [] if self.secrets else ["--load-spark-defaults"]
-        return [*arguments, "--properties-file", new_file, *loads_defaults]
+        base = properties_text(self.settings) if self.is_reduced else self.text
+        write_private(copy, properties_text(settings, base=base))
+        if self.path is None:
+            loads_defaults = [] if self.is_reduced else ["--load-spark-defaults"]
+            return [*arguments, _OPTION, copy, *loads_defaults]
+        position = arguments.index(_OPTION) + 1
+        return [*arguments[:position], copy, *arguments[position + 1 :]]
+
+
+def read_properties_file(path: str | None) -> SettingsFile:
+    """Return the user's properties file. Without one, the result is an empty file.
+
+    :raises InvalidRequestError: The worker cannot read the file.
+    """
+    text = "" if path is None else _text_of(path)
+    return SettingsFile(path=path, text=text, settings=_settings_in(text))
 
 
 def read_settings_file(launch: Launch, path: str | None) -> SettingsFile:
-    """Return the settings of the file that `spark-submit` reads.
+    """Return the file that `spark-submit` reads.
 
     :param launch: How the job is submitted.
     :param path: The user's properties file, if there is one.
-    :raises InvalidRequestError: The worker cannot read the user's file.
+    :raises InvalidRequestError: The worker cannot read the file.
     """
-    if path is None:
-        folder = launch.environ.get("SPARK_CONF_DIR") or find_spark_home(launch.binary, launch.environ) / "conf"
-        file = Path(folder, "spark-defaults.conf")
-        text = _text_of(str(file)) if file.is_file() else ""
-    else:
-        text = _text_of(path)
-    # spark-submit ignores other settings, and removes blanks around a value.
-    settings = {name: value.strip() for name, value in parse_properties(text).items() if name.startswith("spark.")}
-    secrets = {name: value for name, value in settings.items() if shows_secret(name, value)}
-    public = {name: value for name, value in settings.items() if name not in secrets}
-    return SettingsFile(path=path, public=public, secrets=secrets)
+    if path is not None:
+        return read_properties_file(path)
+    folder = launch.environ.get("SPARK_CONF_DIR") or find_spark_home(launch.binary, launch.environ) / "conf"
+    file = Path(folder, "spark-defaults.conf")
+    return SettingsFile(path=None, settings=_settings_in(_text_of(str(file)) if file.is_file() else ""))
+
+
+def _settings_in(text: str) -> dict[str, str]:
+    """Return the settings of Spark in a text. spark-submit ignores others."""
+    settings = parse_properties(text)
+    return {name: value.strip(_REMOVED_CHARACTERS) for name, value in settings.items() if name.startswith("spark.")}
 
 
 def _text_of(path: str) -> str:
+    """Return the content of a file. Characters that are not valid UTF-8 are replaced, as in Spark."""
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
         raise InvalidRequestError(
             f"This worker cannot read the file {path} with the settings of spark-submit: {error}",
-            remedy="Correct `properties_file`, or the file and its permissions. It must be a text in UTF-8.",
+            remedy=f"Correct the path or the permissions of {path}.",
         ) from error

@@ -32,15 +32,15 @@ from airflow_provider_deltalite.clusters.pod_secrets import REQUEST_IN_POD, SCRI
 from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
+from airflow_provider_deltalite.exposed_secrets import check_repositories, check_secrets_in_cluster
 from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
-from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_settings_file
+from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_properties_file, read_settings_file
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
     check_launch,
-    check_variables,
     find_missing_connectors,
     find_mixed_pyspark,
     get_spark_connection,
@@ -48,7 +48,6 @@ from airflow_provider_deltalite.preflight import (
 from airflow_provider_deltalite.secrets import (
     hide,
     move_java_options_to_files,
-    move_token_to_file,
     split_off_secrets,
     write_java_options,
 )
@@ -117,7 +116,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         self._on_start = on_start
         self._reports = ClusterReports(is_yarn=self._is_yarn)
         check_launch(self.launch)
-        check_variables(self.launch, self._conf, self._env_vars)
+        check_secrets_in_cluster(self.launch, self._conf, self._env_vars)
         if self.launch.runs_in_pod:
             self._pod_submission = self._prepare_pod()
         else:
@@ -147,12 +146,14 @@ class DeltaSparkSubmitHook(TrackingHook):
             self._is_yarn_cluster_mode = self._is_yarn and deploy_mode == "cluster"
 
     def _make_launch(self) -> Launch:
+        # On Kubernetes, the base class gives the user's variables to the driver's pod, and not to spark-submit.
+        variables = {} if self._is_kubernetes else self._env_vars or {}
         return Launch(
             conn_id=self._conn_id,
             master=self._connection["master"],
             deploy_mode=self._connection["deploy_mode"],
             binary=self._connection["spark_binary"],
-            environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
+            environ={**os.environ, **{name: str(value) for name, value in variables.items()}},
         )
 
     def _check_namespace(self) -> None:
@@ -369,23 +370,26 @@ class DeltaSparkSubmitHook(TrackingHook):
         The secret settings go into the Secret of the pod, or into a private file after the user's properties.
         """
         arguments, secrets = split_off_secrets(super()._build_spark_common_args())
-        file = SettingsFile(path=self._properties_file)
-        if self._pod_submission is not None:
+        if self._pod_submission is None:
+            file = read_properties_file(self._properties_file) if secrets else SettingsFile(path=None)
+        else:
             # spark-submit writes the settings of the file to the driver's ConfigMap.
             file = read_settings_file(self.launch, self._properties_file)
             secrets = {name: value for name, value in file.secrets.items() if name not in self._conf} | secrets
+            if file.secrets:
+                self.log.info("spark-submit gets its settings without these secrets: %s", ", ".join(file.secrets))
+            file = file.without({*file.secrets, *secrets})
         hide(secrets)
         self._output.hide(secret_values(secrets))
-        folder = Path(self._job.settings).parent
         if self._pod_submission is not None:
-            settings, secrets = self._pod_submission.prepare(secrets, file.public)
+            check_repositories(secrets, {**file.settings, **self._conf}, self._packages)
+            settings, secrets = self._pod_submission.prepare(secrets, file.settings)
             arguments += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-            secrets = move_token_to_file(secrets, folder)
-        if not secrets and not file.secrets:
+        if not secrets and not file.is_reduced:
             return arguments
         if not self.launch.in_cluster:
-            secrets = move_java_options_to_files(secrets, folder)
-        return file.replace(arguments, self._job.settings, secrets)
+            secrets = move_java_options_to_files(secrets, Path(self._job.settings).parent)
+        return file.write_copy(arguments, self._job.settings, secrets)
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         with self._levelled_log():

@@ -17,6 +17,7 @@ from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 from deltalite.markers import error_marker, result_marker
 from deltalite.results import OperationResult
 from tests.support.airflow_versions import since_3_3
+from tests.support.clusters.yarn import write_sites
 from tests.support.kubernetes_client import NAMESPACE, POD
 from tests.support.resource_manager import PRINT_YARN_ID, RUNNING_STATE, YARN_ID
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
@@ -103,7 +104,9 @@ def test_a_task_in_kubernetes_takes_its_result_from_the_log_of_the_pod(table, co
     assert kubernetes.deleted_pods == [POD]
 
 
-def test_neither_trigger_nor_deferral_holds_a_secret(table, context, submitted):
+def test_neither_trigger_nor_deferral_holds_a_secret(table, context, submitted, monkeypatch, tmp_path):
+    write_sites(tmp_path, {"yarn-site": {"yarn.nodemanager.log-container-debug-info.enabled": "false"}})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     task = operator(table, conf={"spark.hadoop.fs.s3a.secret.key": "planted"}, env_vars={"DB_PASSWORD": "planted"})
     deferral = deferral_of(task, context)
     assert "planted" not in json.dumps([deferral.trigger.serialize(), deferral.kwargs])

@@ -15,6 +15,7 @@ from airflow.providers.cncf.kubernetes import kube_client
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from urllib3.exceptions import MaxRetryError
 
+from airflow_provider_deltalite.clusters import pod_waiting
 from airflow_provider_deltalite.clusters.driver_pod import DriverPod, pod_name
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
 from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
@@ -153,14 +154,38 @@ def test_a_task_does_not_wait_for_a_pod_on_a_node_that_does_not_report_its_end(t
     kubernetes.deleted_before_seconds = -30  # the grace period has not passed
     load = operator(table)
 
-    def grace_period_ends():
-        kubernetes.deleted_before_seconds = 90
-        return "Running"
+    def after(seconds):
+        def phase():
+            kubernetes.deleted_before_seconds = seconds
+            return "Running"
 
-    kubernetes.phases = ["Running", "Running", grace_period_ends, "Running"]
+        return phase
+
+    kubernetes.phases = ["Running", "Running", after(30), after(90), "Running"]
     with pytest.raises(DeltaJobError, match="its node node2 has not reported the end of the pod"):
         load.execute(context)
     assert kubernetes.phases == ["Running"]
+
+
+def test_the_clock_of_the_worker_does_not_decide_that_a_node_is_lost(table, context, kubernetes):
+    kubernetes.is_being_deleted, kubernetes.slow_by_seconds = True, 600
+    kubernetes.phases = ["Running", "Running", commit_and_succeed(table)]
+    assert operator(table).execute(context)["committed"] is True
+
+
+def test_a_task_gives_up_if_kubernetes_does_not_answer_for_fifteen_minutes(table, context, kubernetes, monkeypatch):
+    polls = []
+
+    def no_answer():
+        polls.append(len(polls))
+        monkeypatch.setattr(pod_waiting, "_now_ms", lambda: len(polls) * 100_000)
+        raise MaxRetryError(None, "/pods")
+
+    monkeypatch.setattr(pod_waiting, "_now_ms", lambda: 0)
+    kubernetes.phases = ["Running", no_answer]
+    with pytest.raises(DeltaJobError, match="The driver may still run and commit"):
+        operator(table).execute(context)
+    assert 9 <= len(polls) <= 20
 
 
 def test_the_task_polls_again_while_kubernetes_does_not_answer(table, context, kubernetes, caplog):

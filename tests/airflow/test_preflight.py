@@ -88,6 +88,8 @@ def cluster_connections(spark_submit, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+DEBUG_SETTING = "yarn.nodemanager.log-container-debug-info.enabled"
+LATER_PROPERTY = f"<property><name>{DEBUG_SETTING}</name><value>true</value></property></configuration>"
 SECRET_EXECUTOR_VARIABLE = {"spark.executorEnv.DB_PASSWORD": "planted-variable"}
 
 
@@ -106,6 +108,9 @@ def test_a_secret_variable_of_executors_is_rejected_in_client_mode_on_kubernetes
         {"conn_id": "yarn", "conf": SECRET_EXECUTOR_VARIABLE},
         {"conn_id": "yarn_cluster", "conf": SECRET_EXECUTOR_VARIABLE},
         {"conn_id": "yarn_cluster", "conf": {"spark.yarn.appMasterEnv.DB_PASSWORD": "planted-variable"}},
+        {"conn_id": "yarn", "conf": {"spark.executor.extraJavaOptions": "-DDB_PASSWORD=planted-option"}},
+        {"conn_id": "yarn", "conf": {"spark.yarn.am.extraJavaOptions": "-DDB_PASSWORD=planted-option"}},
+        {"conn_id": "yarn_cluster", "conf": {"spark.driver.extraJavaOptions": "-DDB_PASSWORD=planted-option"}},
         {"conn_id": "yarn", "env_vars": {"DB_PASSWORD": "planted-variable"}},
         {"conn_id": "yarn_cluster", "env_vars": {"DB_PASSWORD": "planted-variable"}},
     ],
@@ -115,22 +120,63 @@ def test_a_secret_variable_is_rejected_if_yarn_copies_it_into_logs(
     cluster_connections, monkeypatch, tmp_path, parameters, copies_start_scripts
 ):
     if copies_start_scripts is not None:
-        setting = "yarn.nodemanager.log-container-debug-info.enabled"
-        write_sites(tmp_path, {"yarn-site": {"yarn.acl.enable": "true", setting: copies_start_scripts}})
+        write_sites(tmp_path, {"yarn-site": {"yarn.acl.enable": "true", DEBUG_SETTING: copies_start_scripts}})
         monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     if copies_start_scripts == " False ":
         hook(**parameters)
         return
-    with pytest.raises(InvalidRequestError, match="the variable DB_PASSWORD") as caught:
+    with pytest.raises(InvalidRequestError, match=r"`(conf|env_vars)` is a secret") as caught:
         hook(**parameters)
     assert "planted" not in str(caught.value) and "log-container-debug-info" in str(caught.value)
 
 
-def test_variables_that_are_no_secret_are_accepted_on_yarn(cluster_connections, monkeypatch, tmp_path):
-    (tmp_path / "yarn-site.xml").write_text("<configuration><")
+@pytest.mark.parametrize(
+    ("text", "copies"),
+    [
+        ("<configuration><", True),
+        ('<?xml version="1.0" encoding="unknown"?><configuration/>', True),
+        (f'<configuration><property name="{DEBUG_SETTING}" value="false"/></configuration>', False),
+        (
+            f"<configuration><property><name>{DEBUG_SETTING}</name><value>false</value></property>{LATER_PROPERTY}",
+            True,
+        ),
+    ],
+)
+def test_a_secret_is_accepted_only_if_the_configuration_clearly_says_that_yarn_makes_no_copy(
+    cluster_connections, monkeypatch, tmp_path, text, copies
+):
+    (tmp_path / "yarn-site.xml").write_text(text)
     monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
-    conf = {"spark.executorEnv.REGION": "eu", "spark.yarn.appMasterEnv.GOOGLE_APPLICATION_CREDENTIALS": "/etc/key"}
+    if copies:
+        with pytest.raises(InvalidRequestError):
+            hook(conn_id="yarn", conf=SECRET_EXECUTOR_VARIABLE)
+    else:
+        hook(conn_id="yarn", conf=SECRET_EXECUTOR_VARIABLE)
+
+
+def test_the_first_folder_on_the_class_path_says_whether_yarn_makes_copies(cluster_connections, monkeypatch, tmp_path):
+    for variable, value in (("HADOOP_CONF_DIR", "true"), ("YARN_CONF_DIR", "false")):
+        folder = tmp_path / variable
+        folder.mkdir()
+        write_sites(folder, {"yarn-site": {DEBUG_SETTING: value}})
+        monkeypatch.setenv(variable, str(folder))
+    with pytest.raises(InvalidRequestError):
+        hook(conn_id="yarn", conf=SECRET_EXECUTOR_VARIABLE)
+
+
+def test_variables_that_are_no_secret_are_accepted_on_yarn(cluster_connections):
+    conf = {
+        "spark.executorEnv.REGION": "eu",
+        "spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION": "token.file",
+        "spark.yarn.appMasterEnv.GOOGLE_APPLICATION_CREDENTIALS": "/etc/key",
+    }
     hook(conn_id="yarn_cluster", conf=conf, env_vars={"LANG": "C"})
+
+
+def test_a_secret_option_of_executors_is_rejected_in_client_mode_on_kubernetes(cluster_connections):
+    with pytest.raises(InvalidRequestError, match="extraJavaOptions in `conf` is a secret") as caught:
+        hook(conn_id="k8s", conf={"spark.executor.extraJavaOptions": "-Dx.password=planted-option"})
+    assert "planted" not in str(caught.value)
 
 
 def test_python_in_cluster_mode_on_a_standalone_cluster_is_rejected(spark_submit, monkeypatch):

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import json
 from collections.abc import Callable
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +21,12 @@ UID = "0d1e2f"
 class KubernetesClient:
     """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
 
-    An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read of
-    the pod returns the next phase, and the last phase stays. `is_being_deleted` is whether the pod has a time of
-    deletion, which was `deleted_before_seconds` ago. `log` is the log of the pod, or None if it cannot be read.
-    `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
-    to every request for a new Secret. `before_secret` is called before each of these requests.
+    An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read
+    of the pod returns the next phase, and the last phase stays. `is_being_deleted` is whether the pod has a time of
+    deletion, which was `deleted_before_seconds` ago. The clock of the API server is `slow_by_seconds` behind. `log`
+    is the log of the pod, or None if it cannot be read. `forbidden` are the names of the methods that the account
+    may not call. `rejection` is the HTTP status of the answer to every request for a new Secret. `before_secret` is
+    called before each of these requests.
     """
 
     def __init__(self, pod_name: str) -> None:
@@ -34,6 +36,7 @@ class KubernetesClient:
         self.exit_code = 0
         self.is_being_deleted = False
         self.deleted_before_seconds = 0.0
+        self.slow_by_seconds = 0.0
         self.forbidden: set[str] = set()
         self.rejection: int | None = None
         self.before_secret: Callable[[], None] = lambda: None
@@ -74,7 +77,7 @@ class KubernetesClient:
             raise _error(404, f'pods "{name}" not found')
         deleted = None
         if self.is_being_deleted:
-            deleted = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=self.deleted_before_seconds)
+            deleted = self._now() - dt.timedelta(seconds=self.deleted_before_seconds)
         containers = [SimpleNamespace(name="proxy"), SimpleNamespace(name="spark-kubernetes-driver")]
         waiting = SimpleNamespace(type="PodScheduled", message="0/1 nodes are available: 1 Insufficient cpu.")
         return SimpleNamespace(
@@ -87,6 +90,16 @@ class KubernetesClient:
                 conditions=[waiting] if phase == "Pending" else [],
             ),
         )
+
+    def read_namespaced_pod_with_http_info(
+        self, name: str, namespace: str, **_: Any
+    ) -> tuple[SimpleNamespace, int, dict[str, str]]:
+        """Return the pod in its next phase, with the status and the headers of the answer."""
+        return self.read_namespaced_pod(name, namespace), 200, {"Date": format_datetime(self._now(), usegmt=True)}
+
+    def _now(self) -> dt.datetime:
+        """The time by the clock of the API server."""
+        return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=self.slow_by_seconds)
 
     def read_namespaced_pod_log(self, name: str, namespace: str, *, container: str, **_: Any) -> SimpleNamespace:
         """Return the log of the driver's container as a stream."""

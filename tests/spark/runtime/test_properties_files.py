@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
+from airflow_provider_deltalite.hooks._settings_file import read_properties_file
 from airflow_provider_deltalite.properties_files import parse_properties, properties_text
 from tests.support.fuzzing import examples
 
@@ -31,3 +32,19 @@ def java_settings(spark, text):
     properties = java.util.Properties()
     properties.load(java.io.StringReader(text))
     return {name: properties.getProperty(name) for name in properties.stringPropertyNames()}
+
+
+@seed(1)
+@examples(100)
+@given(text=st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+def test_a_settings_file_has_the_settings_that_spark_reads(spark, tmp_path_factory, text):
+    file = tmp_path_factory.mktemp("settings") / "spark.conf"
+    file.write_bytes(f"spark.a {text}\nspark.b\\u0020=\\n{text}".encode())
+    utils = spark._jvm.org.apache.spark.util.Utils
+    entries = utils.getPropertiesFromFile(str(file)).iterator()
+    read_by_spark = {}
+    while entries.hasNext():
+        entry = entries.next()
+        if entry._1().startswith("spark."):
+            read_by_spark[entry._1()] = entry._2()
+    assert read_properties_file(str(file)).settings == read_by_spark

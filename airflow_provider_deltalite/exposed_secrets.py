@@ -1,0 +1,146 @@
+"""Rejects secrets that other users of a cluster could read, before a JVM starts.
+
+The checks read the parameters of the task. They do not read `properties_file` and `spark-defaults.conf`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from deltalite.errors import InvalidRequestError
+from deltalite.redaction import shows_secret
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.preflight import Launch
+
+_EXECUTOR_VARIABLE_PREFIX = "spark.executorEnv."
+_MASTER_VARIABLE_PREFIX = "spark.yarn.appMasterEnv."
+_EXECUTOR_OPTIONS = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
+_DRIVER_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+_MASTER_OPTIONS = ("spark.yarn.am.extraJavaOptions",)
+_REPOSITORIES = "spark.jars.repositories"
+# If it is true, which is the default, a NodeManager copies the start script of each container into its log folder.
+_DEBUG_SETTING = "yarn.nodemanager.log-container-debug-info.enabled"
+# Variables such as AWS_WEB_IDENTITY_TOKEN_FILE, which name a file with the secret.
+_FILE_VARIABLE_PATTERN = re.compile(r"(?i)(_file|_path|_dir|_location)$")
+
+
+def check_secrets_in_cluster(launch: Launch, conf: Mapping[str, Any], env_vars: Mapping[str, Any] | None) -> None:
+    """Raise if others could read a secret variable, or a secret option of Java, in the cluster.
+
+    - In client mode on Kubernetes, the driver writes its settings for executors into their pods.
+    - YARN writes the variables and the command of a container into its start script, and copies the script into the
+      container's logs. The check accepts secrets if the `yarn-site.xml` of this worker says that the cluster makes no
+      copy.
+
+    :param launch: How the job is submitted.
+    :param conf: The user's settings of Spark.
+    :param env_vars: The user's environment variables.
+    """
+    if launch.on_kubernetes and not launch.in_cluster:
+        consequence = "In client mode on Kubernetes, the driver would write it to the executors' pods as plain text."
+        for name in _secret_settings(conf, _EXECUTOR_VARIABLE_PREFIX):
+            reference = f"spark.kubernetes.executor.secretKeyRef.{name.removeprefix(_EXECUTOR_VARIABLE_PREFIX)}"
+            remedy = (
+                f'Create a Secret of Kubernetes, and name it and its key in `conf`: {{"{reference}": "secret:key"}}.'
+            )
+            _reject_secrets([f"{name} in `conf`"], consequence, remedy)
+        _reject_secrets(
+            _secret_java_options(conf, _EXECUTOR_OPTIONS),
+            consequence,
+            "Use cluster mode, in which the executors read the options from a Secret.",
+        )
+    if launch.master == "yarn" and _copies_start_scripts(launch.environ):
+        variables = {f"{_MASTER_VARIABLE_PREFIX}{name}": value for name, value in (env_vars or {}).items()}
+        options = _EXECUTOR_OPTIONS + (_DRIVER_OPTIONS if launch.in_cluster else _MASTER_OPTIONS)
+        _reject_secrets(
+            [
+                # Airflow's hook sets these variables for the application master, also in client mode.
+                *(
+                    f"the variable {name.removeprefix(_MASTER_VARIABLE_PREFIX)} in `env_vars`"
+                    for name in _secret_settings(variables, _MASTER_VARIABLE_PREFIX)
+                ),
+                *(
+                    f"{name} in `conf`"
+                    for prefix in (_EXECUTOR_VARIABLE_PREFIX, _MASTER_VARIABLE_PREFIX)
+                    for name in _secret_settings(conf, prefix)
+                ),
+                *_secret_java_options(conf, options),
+            ],
+            "YARN would copy it as plain text into the logs of the containers.",
+            "Use a setting of Spark instead, such as spark.hadoop.fs.s3a.secret.key, or a credential provider of "
+            f"Hadoop. Or set {_DEBUG_SETTING} to false on the NodeManagers and in the yarn-site.xml of this worker "
+            "(HADOOP_CONF_DIR).",
+        )
+
+
+def check_repositories(secrets: Mapping[str, str], public_settings: Mapping[str, Any], packages: str | None) -> None:
+    """Raise if `spark-submit` needs a secret address of a repository, and would write it to the driver's ConfigMap.
+
+    :param secrets: The secret settings of a job whose driver runs in a pod.
+    :param public_settings: The other settings of the job.
+    :param packages: The packages that the user names in the operator.
+    """
+    if _REPOSITORIES in secrets and (packages or public_settings.get("spark.jars.packages")):
+        raise InvalidRequestError(
+            f"{_REPOSITORIES} contains a password. spark-submit needs it to find the packages, and would write it to "
+            "the driver's ConfigMap as plain text.",
+            remedy="Put the jars into the image, or name the repository in the file of spark.jars.ivySettings.",
+        )
+
+
+def _reject_secrets(places: Sequence[str], consequence: str, remedy: str) -> None:
+    """Raise if there is a place with a secret."""
+    if places:
+        raise InvalidRequestError(
+            f"By its name or its value, {places[0]} is a secret. {consequence}",
+            remedy=f"{remedy} If the value is no secret, set it in `properties_file`.",
+        )
+
+
+def _secret_settings(settings: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return the names of settings that set a variable with a secret value."""
+    return [
+        setting
+        for setting, value in settings.items()
+        if setting.startswith(prefix)
+        and shows_secret(setting, str(value))
+        and not _names_file(setting.removeprefix(prefix), str(value))
+    ]
+
+
+def _secret_java_options(conf: Mapping[str, Any], settings: Iterable[str]) -> list[str]:
+    """Return the settings with a secret option of Java, with the place that contains them."""
+    return [f"{name} in `conf`" for name in settings if name in conf and shows_secret(name, str(conf[name]))]
+
+
+def _names_file(variable: str, value: str) -> bool:
+    """Whether the value of a variable is the name of a file with the secret."""
+    if _FILE_VARIABLE_PATTERN.search(variable):
+        return True
+    return variable.upper().endswith("_CREDENTIALS") and os.path.isabs(value)
+
+
+def _copies_start_scripts(environ: Mapping[str, str]) -> bool:
+    """Whether YARN copies the start scripts of containers into their logs, as far as this worker knows.
+
+    Spark reads the file in the first of these folders. The function does not follow includes in the file.
+    """
+    folders = [environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environ.get(name)]
+    try:
+        files = [file for folder in folders if (file := Path(folder, "yarn-site.xml")).is_file()]
+        properties = ET.parse(files[0]).getroot().iter("property") if files else ()  # noqa: S314  the worker's own file
+    except (ET.ParseError, OSError, ValueError, LookupError):
+        return True
+    values = [_text(entry, "value") for entry in properties if _text(entry, "name") == _DEBUG_SETTING]
+    return not values or any(value.lower() != "false" for value in values)
+
+
+def _text(entry: ET.Element, name: str) -> str:
+    """Return the name or the value of a property, which is an attribute or an element."""
+    return (entry.get(name) or entry.findtext(name) or "").strip()
