@@ -79,6 +79,41 @@ def test_a_task_in_yarn_defers_after_the_submission_and_returns_the_result_after
     assert list(context["outlet_events"].events) == []
 
 
+@pytest.mark.parametrize("has_state_store", [pytest.param(True, marks=since_3_3), False])
+def test_a_task_whose_deferral_has_lost_its_values_returns_the_commit_of_its_job(
+    table, spark_submit, context, submitted, has_state_store
+):
+    if not has_state_store:
+        context.pop("task_state_store", None)
+    deferral_of(operator(table), context)
+    spark_submit.call_file.unlink()
+    commit(table)
+    submitted.answers = [submitted.finished_state()]
+    result = operator(table).resume_execution("execute_complete", {"event": ENDED}, context)
+    assert (result["version"], result["skipped"]) == (1, True)
+    assert not spark_submit.was_called
+
+
+@since_3_3
+def test_a_task_whose_deferral_has_lost_its_values_joins_its_job(table, spark_submit, context, kubernetes, capsys):
+    deferral = deferral_of(operator(table), context)
+    spark_submit.call_file.unlink()
+    kubernetes.phases = ["Succeeded"]
+    kubernetes.log = f"{result_marker(reported_by_job(table), nonce=deferral.kwargs['nonce'])}\n"
+    result = operator(table).resume_execution("execute_complete", {"event": ENDED}, context)
+    assert (result["version"], result["committed"]) == (7, True)
+    assert not spark_submit.was_called
+    assert "continues as a retry" in capsys.readouterr().out
+
+
+def reported_by_job(table) -> OperationResult:
+    """The result of a job that has made version 7."""
+    return OperationResult(
+        table=str(table), operation="WRITE", version=7, read_version=6, committed=True, skipped=False, app_id=APP_ID,
+        txn_version=0, timestamp=5, metrics={},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("has_state_store", [True, False])
 def test_a_task_in_kubernetes_takes_its_result_from_the_log_of_the_pod(table, context, kubernetes, has_state_store):
     """The worker cannot know the version otherwise, because the log of the table has no commit.
@@ -93,11 +128,7 @@ def test_a_task_in_kubernetes_takes_its_result_from_the_log_of_the_pod(table, co
     assert kubernetes.deleted_pods == []
     (secret,) = [secret for name, secret in kubernetes.secrets.items() if name.startswith("deltalite-job-")]
     assert secret.metadata.owner_references[0]["name"] == POD
-    reported = OperationResult(
-        table=str(table), operation="WRITE", version=7, read_version=6, committed=True, skipped=False, app_id=APP_ID,
-        txn_version=0, timestamp=5, metrics={},
-    )  # fmt: skip
-    marker = result_marker(reported, nonce=deferral.kwargs["nonce"])
+    marker = result_marker(reported_by_job(table), nonce=deferral.kwargs["nonce"])
     kubernetes.phases, kubernetes.log = ["Succeeded"], f"{marker}\n"
     result = resume(operator(table), deferral, context)
     assert (result["version"], result["committed"]) == (7, True)
