@@ -26,9 +26,12 @@ SECRET_SETTINGS = {
 }
 SOURCE = {"format": "jdbc", "options": {"url": "jdbc:x://h/db?password=planted-url", "password": "planted-option"}}
 REQUIRED_PARAMETERS = {
+    "DeltaCheckOperator": {"audits": [{"name": "rows", "rows": "id IS NULL"}]},
+    "DeltaCopyOperator": {"source": {"format": "csv", "path": f"{lake}/landing"}},
     "DeltaDeleteOperator": {"condition": "id = 1"},
     "DeltaMergeOperator": {"source": SOURCE, "on": "target.id = source.id", "when_matched": [{"delete": True}]},
     "DeltaRestoreOperator": {"version": 0},
+    "DeltaScdOperator": {"source": SOURCE, "keys": ["id"], "sequence_by": "at"},
     "DeltaTableOperator": {"schema": "id INT"},
     "DeltaUpdateOperator": {"set": {"id": "1"}},
     "DeltaWriteOperator": {"source": SOURCE},
@@ -36,7 +39,8 @@ REQUIRED_PARAMETERS = {
 
 with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     for name in os.environ["TEST_OPERATORS"].split():
-        parameters = {"table": f"{lake}/orders", **REQUIRED_PARAMETERS.get(name, {})}
+        table = {"tables": [f"{lake}/orders"]} if "Lake" in name else {"table": f"{lake}/orders"}
+        parameters = {**table, **REQUIRED_PARAMETERS.get(name, {})}
         getattr(delta, name).partial(task_id=f"mapped_{name}", **parameters).expand(conf=[SECRET_SETTINGS])
     delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRET_SETTINGS)
     delta.DeltaWriteOperator(
