@@ -43,35 +43,33 @@ def check_secrets_in_cluster(launch: Launch, conf: Mapping[str, Any], env_vars: 
     :param env_vars: The user's environment variables.
     """
     if launch.on_kubernetes and not launch.in_cluster:
-        consequence = "In client mode on Kubernetes, the driver would write it to the executors' pods as plain text."
-        for name in _secret_settings(conf, _EXECUTOR_VARIABLE_PREFIX):
-            reference = f"spark.kubernetes.executor.secretKeyRef.{name.removeprefix(_EXECUTOR_VARIABLE_PREFIX)}"
-            remedy = (
-                f'Create a Secret of Kubernetes, and name it and its key in `conf`: {{"{reference}": "secret:key"}}.'
-            )
-            _reject_secrets([f"{name} in `conf`"], consequence, remedy)
-        _reject_secrets(
-            _secret_java_options(conf, _EXECUTOR_OPTIONS),
-            consequence,
-            "Use cluster mode, in which the executors read the options from a Secret.",
-        )
+        _check_client_mode_on_kubernetes(conf)
     if launch.master == "yarn" and _copies_start_scripts(launch.environ):
-        variables = {f"{_MASTER_VARIABLE_PREFIX}{name}": value for name, value in (env_vars or {}).items()}
-        options = _EXECUTOR_OPTIONS + (_DRIVER_OPTIONS if launch.in_cluster else _MASTER_OPTIONS)
-        _reject_secrets(
-            [
-                # Airflow's hook sets these variables for the application master, also in client mode.
-                *(
-                    f"the variable {name.removeprefix(_MASTER_VARIABLE_PREFIX)} in `env_vars`"
-                    for name in _secret_settings(variables, _MASTER_VARIABLE_PREFIX)
-                ),
-                *(
-                    f"{name} in `conf`"
-                    for prefix in (_EXECUTOR_VARIABLE_PREFIX, _MASTER_VARIABLE_PREFIX)
-                    for name in _secret_settings(conf, prefix)
-                ),
-                *_secret_java_options(conf, options),
-            ],
+        _check_yarn(conf, env_vars or {}, driver_options=_DRIVER_OPTIONS if launch.in_cluster else _MASTER_OPTIONS)
+
+
+def _check_client_mode_on_kubernetes(conf: Mapping[str, Any]) -> None:
+    consequence = "In client mode on Kubernetes, the driver would write it to the executors' pods as plain text."
+    for name in _secret_variables(conf, _EXECUTOR_VARIABLE_PREFIX):
+        reference = f"spark.kubernetes.executor.secretKeyRef.{name.removeprefix(_EXECUTOR_VARIABLE_PREFIX)}"
+        remedy = f'Create a Secret of Kubernetes, and name it and its key in `conf`: {{"{reference}": "secret:key"}}.'
+        raise _exposed_secret(f"{name} in `conf`", consequence, remedy)
+    for name in _secret_options(conf, _EXECUTOR_OPTIONS):
+        remedy = "Use cluster mode, in which the executors read the options from a Secret."
+        raise _exposed_secret(f"{name} in `conf`", consequence, remedy)
+
+
+def _check_yarn(conf: Mapping[str, Any], env_vars: Mapping[str, Any], *, driver_options: Sequence[str]) -> None:
+    """Raise for a secret. Airflow's hook gives `env_vars` to the application master, also in client mode."""
+    places = [
+        *(f"the variable {name} in `env_vars`" for name in _secret_variables(env_vars, "")),
+        *(f"{name} in `conf`" for name in _secret_variables(conf, _EXECUTOR_VARIABLE_PREFIX)),
+        *(f"{name} in `conf`" for name in _secret_variables(conf, _MASTER_VARIABLE_PREFIX)),
+        *(f"{name} in `conf`" for name in _secret_options(conf, (*_EXECUTOR_OPTIONS, *driver_options))),
+    ]
+    for place in places:
+        raise _exposed_secret(
+            place,
             "YARN would copy it as plain text into the logs of the containers.",
             "Use a setting of Spark instead, such as spark.hadoop.fs.s3a.secret.key, or a credential provider of "
             f"Hadoop. Or set {_DEBUG_SETTING} to false on the NodeManagers and in the yarn-site.xml of this worker "
@@ -94,29 +92,28 @@ def check_repositories(secrets: Mapping[str, str], public_settings: Mapping[str,
         )
 
 
-def _reject_secrets(places: Sequence[str], consequence: str, remedy: str) -> None:
-    """Raise if there is a place with a secret."""
-    if places:
-        raise InvalidRequestError(
-            f"By its name or its value, {places[0]} is a secret. {consequence}",
-            remedy=f"{remedy} If the value is no secret, set it in `properties_file`.",
-        )
+def _exposed_secret(place: str, consequence: str, remedy: str) -> InvalidRequestError:
+    """Return the error for a secret in this place."""
+    return InvalidRequestError(
+        f"By its name or its value, {place} is a secret. {consequence}",
+        remedy=f"{remedy} If the value is no secret, set it in `properties_file`.",
+    )
 
 
-def _secret_settings(settings: Mapping[str, Any], prefix: str) -> list[str]:
-    """Return the names of settings that set a variable with a secret value."""
+def _secret_variables(settings: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return the names of the settings with this prefix that set a variable to a secret."""
     return [
-        setting
-        for setting, value in settings.items()
-        if setting.startswith(prefix)
-        and shows_secret(setting, str(value))
-        and not _names_file(setting.removeprefix(prefix), str(value))
+        name
+        for name, value in settings.items()
+        if name.startswith(prefix)
+        and shows_secret(name, str(value))
+        and not _names_file(name.removeprefix(prefix), str(value))
     ]
 
 
-def _secret_java_options(conf: Mapping[str, Any], settings: Iterable[str]) -> list[str]:
-    """Return the settings with a secret option of Java, with the place that contains them."""
-    return [f"{name} in `conf`" for name in settings if name in conf and shows_secret(name, str(conf[name]))]
+def _secret_options(conf: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the names of the settings that contain a secret option of Java."""
+    return [name for name in names if name in conf and shows_secret(name, str(conf[name]))]
 
 
 def _names_file(variable: str, value: str) -> bool:

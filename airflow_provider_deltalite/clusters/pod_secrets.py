@@ -35,7 +35,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import (
     clean_up_unowned_secrets,
     delete_secret,
 )
-from airflow_provider_deltalite.secrets import java_arguments_text, java_options, split_java_options
+from airflow_provider_deltalite.java_options import java_arguments_text, java_options, split_java_options
 from airflow_provider_deltalite.shipping import library_zip, sources_in_zip
 from deltalite.errors import InvalidRequestError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_deltalite.private_files import write_private
 from airflow_provider_deltalite.properties_files import parse_properties, properties_text
-from airflow_provider_deltalite.secrets import write_private
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.spark import find_spark_home
 from deltalite.redaction import shows_secret

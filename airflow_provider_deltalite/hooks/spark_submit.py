@@ -37,6 +37,7 @@ from airflow_provider_deltalite.hooks._class_archive import make_archive_later, 
 from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_properties_file, read_settings_file
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
+from airflow_provider_deltalite.java_options import move_java_options_to_files, write_java_options
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
@@ -45,12 +46,8 @@ from airflow_provider_deltalite.preflight import (
     find_mixed_pyspark,
     get_spark_connection,
 )
-from airflow_provider_deltalite.secrets import (
-    hide,
-    move_java_options_to_files,
-    split_off_secrets,
-    write_java_options,
-)
+from airflow_provider_deltalite.secrets import hide
+from airflow_provider_deltalite.submit_arguments import split_off_secrets
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.class_archive import JVM_OPTIONS_VARIABLE
 from deltalite.installation.spark import find_spark_submit

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import DeltaJobError
+from airflow_provider_deltalite.java_options import move_java_options_to_files
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from airflow_provider_deltalite.secrets import move_java_options_to_files, split_off_secrets
+from airflow_provider_deltalite.submit_arguments import split_off_secrets
 from deltalite.redaction import redacted, secret_values
 from tests.support.clusters.yarn import write_sites
 from tests.support.fuzzing import examples

@@ -1,0 +1,70 @@
+"""Options of Java with secrets, in files of arguments.
+
+A process list shows the arguments of `java`. If `java` reads them from a file, the list shows only the file's
+name.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from airflow_provider_deltalite.private_files import write_private
+from deltalite.errors import InvalidRequestError
+from deltalite.redaction import shows_secret
+
+_DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+
+
+def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write the options of the driver's JVM to private files, and return the settings with the names of the files.
+
+    `java` reads `@file` on its command line, so a process list shows only the name of the file.
+    """
+    new_settings = dict(settings)
+    for name in _DRIVER_JAVA_OPTIONS:
+        if name in new_settings:
+            new_settings[name] = write_java_options(new_settings[name], folder / f"{name}.args")
+    return new_settings
+
+
+def write_java_options(options: str, file: Path) -> str:
+    """Write options of Java to a private file, and return the argument that names the file."""
+    write_private(str(file), java_arguments_text(shlex.split(options)))
+    return f"@{file}"
+
+
+def java_options(settings: Mapping[str, str]) -> list[str]:
+    """Return the options of Java that set these settings of Spark, and those that the settings contain."""
+    options: list[str] = []
+    for name, value in settings.items():
+        options += shlex.split(value) if name in _DRIVER_JAVA_OPTIONS else [f"-D{name}={value}"]
+    return options
+
+
+def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]]:
+    """Return two parts of the options of Java in a secret setting: the public options, and those with a secret.
+
+    Raises:
+        InvalidRequestError: The options have a quote without its end.
+    """
+    try:
+        all_options = shlex.split(options)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"The options of Java in {setting} are invalid: {error}.", remedy="Correct the quotes in the setting."
+        ) from error
+    secret_options = [option for option in all_options if shows_secret("", option)] or all_options
+    return [option for option in all_options if option not in secret_options], secret_options
+
+
+def java_arguments_text(arguments: Iterable[str]) -> str:
+    """Return the text of a file with arguments, which `java` reads for the argument ``@file``."""
+    return "".join(f'"{_quoted(argument)}"\n' for argument in arguments)
+
+
+def _quoted(argument: str) -> str:
+    """Escape an argument for quotes in a file of arguments."""
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
+    return escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
