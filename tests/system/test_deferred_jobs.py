@@ -12,6 +12,7 @@ import pytest
 
 from deltalite.requests import WriteRequest
 from tests.faults.programs import plain
+from tests.support.clusters.yarn import write_sites
 from tests.support.resource_manager import RUNNING_STATE, resource_manager
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
@@ -27,7 +28,7 @@ with DAG({DAG_ID!r}, schedule=None, start_date=datetime(2026, 1, 1)):
     DeltaWriteOperator(
         task_id="load", conn_id={CONN_ID!r}, deferrable=True, spark_binary="{{submit}}", shared_folder=True,
         table="{{{{{{{{ var.value.lake }}}}}}}}/deferred", source={{{{"format": "csv", "path": "/in"}}}},
-        env_vars={{{{"DB_PASSWORD": "planted-password"}}}},
+        env_vars={{{{"DB_PASSWORD": "planted-password", "HADOOP_CONF_DIR": "{{hadoop}}"}}}},
     )
 """
 SUBMIT = """\
@@ -51,7 +52,9 @@ class DeferredJobs:
         submit.write_text(SUBMIT.format(python=sys.executable, requests=str(self.requests)))
         submit.chmod(0o755)
         airflow.cli("connections", "add", CONN_ID, "--conn-json", manager.connection)
-        airflow.add_dag(DAG_ID, DAG.format(submit=submit))
+        # The operator rejects the password in a cluster whose containers' logs would show it.
+        write_sites(folder, {"yarn-site": {"yarn.nodemanager.log-container-debug-info.enabled": "false"}})
+        airflow.add_dag(DAG_ID, DAG.format(submit=submit, hadoop=folder))
 
     def start(self) -> str:
         """Start a DAG run in which the job runs, and return the id of the run."""
