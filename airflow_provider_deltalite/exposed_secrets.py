@@ -50,13 +50,14 @@ def check_secrets_in_cluster(launch: Launch, conf: Mapping[str, Any], env_vars: 
 
 def _check_client_mode_on_kubernetes(conf: Mapping[str, Any]) -> None:
     consequence = "In client mode on Kubernetes, the driver would write it to the executors' pods as plain text."
-    for name in _secret_variables(conf, _EXECUTOR_VARIABLE_PREFIX):
+    if variables := _secret_variables(conf, _EXECUTOR_VARIABLE_PREFIX):
+        name = variables[0]
         reference = f"spark.kubernetes.executor.secretKeyRef.{name.removeprefix(_EXECUTOR_VARIABLE_PREFIX)}"
         remedy = f'Create a Secret of Kubernetes, and name it and its key in `conf`: {{"{reference}": "secret:key"}}.'
         raise _exposed_secret(f"{name} in `conf`", consequence, remedy)
-    for name in _secret_options(conf, _EXECUTOR_OPTIONS):
+    if options := _secret_options(conf, _EXECUTOR_OPTIONS):
         remedy = "Use cluster mode, in which the executors read the options from a Secret."
-        raise _exposed_secret(f"{name} in `conf`", consequence, remedy)
+        raise _exposed_secret(f"{options[0]} in `conf`", consequence, remedy)
 
 
 def _check_yarn(conf: Mapping[str, Any], env_vars: Mapping[str, Any], *, driver_options: Sequence[str]) -> None:
@@ -67,9 +68,9 @@ def _check_yarn(conf: Mapping[str, Any], env_vars: Mapping[str, Any], *, driver_
         *(f"{name} in `conf`" for name in _secret_variables(conf, _MASTER_VARIABLE_PREFIX)),
         *(f"{name} in `conf`" for name in _secret_options(conf, (*_EXECUTOR_OPTIONS, *driver_options))),
     ]
-    for place in places:
+    if places:
         raise _exposed_secret(
-            place,
+            places[0],
             "YARN would copy it as plain text into the logs of the containers.",
             "Use a setting of Spark instead, such as spark.hadoop.fs.s3a.secret.key, or a credential provider of "
             f"Hadoop. Or set {_DEBUG_SETTING} to false on the NodeManagers and in the yarn-site.xml of this worker "

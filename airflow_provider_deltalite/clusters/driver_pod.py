@@ -70,9 +70,10 @@ class DriverPod:
             InvalidRequestError: The worker may not read the pod or change the Secret.
             KubernetesError: Kubernetes does not answer.
         """
-        pod = self._find()
-        if pod is None:
+        answer = self._find()
+        if answer is None:
             return False
+        pod, _ = answer
         owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": str(pod.metadata.uid)}
         with explain_errors(f"make the pod {self.name} the owner of the Secret {secret}"):
             self.api.patch_namespaced_secret(
@@ -103,16 +104,8 @@ class DriverPod:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        try:
-            with explain_errors(f"read the pod {self.name}"):
-                pod, _, headers = self.api.read_namespaced_pod_with_http_info(
-                    self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS
-                )
-        except InvalidRequestError as error:
-            if has_status(error, 404):
-                return None
-            raise
-        return _status_of(pod, _time_of(headers))
+        answer = self._find()
+        return None if answer is None else _status_of(*answer)
 
     def is_being_deleted(self) -> bool:
         """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
@@ -121,8 +114,8 @@ class DriverPod:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        pod = self._find()
-        return pod is not None and pod.metadata.deletion_timestamp is not None
+        answer = self._find()
+        return answer is not None and answer[0].metadata.deletion_timestamp is not None
 
     def read_log(self) -> list[str]:
         """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
@@ -141,7 +134,7 @@ class DriverPod:
             attempt += 1
 
     def _read_log(self) -> list[str]:
-        container = _driver_container(self._read())
+        container = _driver_container(self._read()[0])
         with explain_errors(f"read the log of the pod {self.name}"):
             answer = self.api.read_namespaced_pod_log(
                 self.name,
@@ -188,8 +181,8 @@ class DriverPod:
             raise
         return True
 
-    def _find(self) -> Any:
-        """Return the pod; None if it does not exist."""
+    def _find(self) -> tuple[Any, dt.datetime] | None:
+        """Return the pod, and the time of the answer by the clock of the API server; None if the pod does not exist."""
         try:
             return self._read()
         except InvalidRequestError as error:
@@ -197,9 +190,12 @@ class DriverPod:
                 return None
             raise
 
-    def _read(self) -> Any:
+    def _read(self) -> tuple[Any, dt.datetime]:
         with explain_errors(f"read the pod {self.name}"):
-            return self.api.read_namespaced_pod(self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+            pod, _, headers = self.api.read_namespaced_pod_with_http_info(
+                self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS
+            )
+        return pod, _time_of(headers)
 
 
 def _status_of(pod: Any, now: dt.datetime) -> PodStatus:

@@ -59,7 +59,7 @@ def test_a_kill_without_the_program_yarn_leaves_the_application_and_a_retry_leav
     job_id, _ = kill_in_the_middle(mode)
     assert f"Could not kill {job_id}: this worker has no program 'yarn'" in capsys.readouterr().out
     check_retry(mode)
-    wait_until("the application ends by itself", lambda: mode.applications()[job_id] == "FINISHED")
+    wait_until("the application has finished", lambda: mode.applications()[job_id] == "FINISHED")
     check_table(mode.local_table("orders"), ROWS)
     assert mode.commit_files("orders") == ["00000000000000000000.json"]
 

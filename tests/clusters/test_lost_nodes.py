@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
@@ -18,6 +20,7 @@ from tests.support.clusters.table_checks import (
 
 pytestmark = pytest.mark.campaign
 LOST = "ExecutorLostFailure"
+NODE_SETTING = "spark.kubernetes.driver.node.selector.kubernetes.io/hostname"
 
 
 @pytest.mark.parametrize("mode", ["standalone"], indirect=True)
@@ -47,7 +50,7 @@ def test_a_write_that_loses_a_kubernetes_node_has_every_row_once(mode, kubernete
     The deletion of the node makes Kubernetes remove the pods. Only then does Spark request new executors.
     """
     mode.settings |= {
-        "spark.kubernetes.driver.node.selector.kubernetes.io/hostname": kubernetes.node(1).name,
+        NODE_SETTING: kubernetes.node(1).name,
         "spark.network.timeout": "30s",
         "spark.network.timeoutInterval": "10s",
     }
@@ -102,6 +105,38 @@ def test_a_retry_writes_each_row_once_after_the_node_of_the_driver_has_crashed(m
     table = mode.local_table("orders")
     check_table(table, [(number, "old") for number in range(80)])
     assert files_without_commit(table) <= files_that_a_vacuum_deletes(table, capsys)
+
+
+@pytest.mark.parametrize("removal", ["by nobody", "by kubectl"])
+@pytest.mark.parametrize("mode", ["pod", "pod-deferred"], indirect=True)
+def test_a_task_ends_after_the_crash_of_the_node_with_its_driver(mode, kubernetes, removal):
+    """Kubernetes deletes the pods of a node that does not report, but their phase stays `Running`.
+
+    A deleted pod exists until its node reports its end, or until somebody deletes the node.
+    """
+    template = mode.folder / "driver.json"
+    toleration = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    # By default, Kubernetes deletes the pods of an unreachable node after five minutes.
+    spec = {"tolerations": [{**toleration, "tolerationSeconds": 5}]}
+    template.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": spec}))
+    settings = {"spark.kubernetes.driver.podTemplateFile": str(template), NODE_SETTING: kubernetes.node(2).name}
+    load = write_of(mode, range(80), sleep_ms=1000, conf=settings)
+    earlier_jobs = set(mode.applications())
+    with kubernetes.second_node() as node, BackgroundTask(lambda: mode.run(load)) as task:
+        wait_until("the job writes its second files", lambda: is_in_the_middle(mode))
+        (driver,) = set(mode.applications()) - earlier_jobs
+        node.crash(kubernetes.processes)
+        wait_until("Kubernetes deletes the driver's pod", lambda: mode.applications()[driver] == "KILLED")
+        if removal == "by kubectl":
+            kubernetes.kubectl("delete", "node", node.name)
+        task.wait(500)
+        assert (driver in mode.applications()) == (removal == "by nobody")
+    assert [type(error) for error in task.errors] == [DeltaJobError]
+    assert mode.commit_files("orders") == []
+    result = mode.run(write_of(mode, range(80)), try_number=2)
+    assert (result["version"], result["metrics"]["numOutputRows"]) == (0, 80)
+    assert mode.commit_files("orders") == ["00000000000000000000.json"]
+    check_table(mode.local_table("orders"), [(number, "old") for number in range(80)])
 
 
 def check_write(mode, results, capsys):
