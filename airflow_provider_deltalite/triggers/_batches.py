@@ -104,7 +104,7 @@ def complete_steps(store: LogStore, steps: tuple[Step, ...], condition: CommitCo
     """Return the steps, with complete summaries where the condition needs them."""
     from deltalite import watch
 
-    return watch.complete_for(store, steps, condition)
+    return watch.with_complete_summaries(store, steps, condition)
 
 
 def table_id(store: LogStore) -> str | None:

@@ -172,13 +172,13 @@ class ChangeFeedUnavailableError(TableError):
     def __init__(
         self, problem: str, *, remedy: str, are_recorded: bool = True, last_readable_version: int | None = None
     ) -> None:
-        """Describe the problem also for a caller that can read a part of the versions.
+        """Create the error. A caller that can read a part of the versions uses the last two arguments.
 
         Args:
             problem: what failed, and why.
             remedy: what to do.
-            are_recorded: False if a version has not recorded its changes, so that they are lost.
-            last_readable_version: the version before the change of the schema. None for another reason.
+            are_recorded: False if a version has not recorded its changes, so nobody can read them.
+            last_readable_version: the version before the change of the schema. None for another problem.
         """
         super().__init__(problem, remedy=remedy)
         self.are_recorded = are_recorded
@@ -228,7 +228,7 @@ class OutOfOrderError(RefusedWriteError):
 
 
 class AuditFailedError(RefusedWriteError):
-    """An audit of level 'fail' did not pass, or nobody has accepted the rows that one of level 'ask' refuses."""
+    """An audit of level 'fail' did not pass, or nobody has accepted the rows that an audit of level 'ask' refuses."""
 
     exit_code = 59
 

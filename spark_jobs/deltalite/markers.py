@@ -1,12 +1,11 @@
 """Marker lines, which a job prints to report its Spark application, its result or its error to the worker.
 
 A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request. The parser ignores a line
-with another nonce, such as an old marker line that a job prints as part of a text. A question about audits is
-always split into parts. A marker starts its line and has at
+with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
-merge, is compressed (zlib, base64). A result with the rows of many tables is split into several lines, its parts. The
-parser never raises an error: it returns None for any other line. If no marker arrives, the worker reads the table's
-log, which holds the same facts. Standard library only.
+merge, is compressed (zlib, base64). A result with the rows of many tables is split into several lines, its parts. A
+question about audits is always split. The parser never raises an error: it returns None for any other line. If no
+marker arrives, the worker reads the table's log, which holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MAX_UNPACKED_BYTES = 64 * 1024
 # The limits of a result in parts.
 _PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
 _APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_Whole = TypeVar("_Whole")
+_Collected = TypeVar("_Collected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +60,15 @@ class QuestionPart(Part):
     __slots__ = ()
 
 
-class Parts(Generic[_Whole]):
-    """Collects the parts of one whole. `read` makes the whole from its JSON."""
+class Parts(Generic[_Collected]):
+    """Collects the parts of one result or question. `read` creates the result or question from its JSON."""
 
-    def __init__(self, read: Callable[[Any], _Whole]) -> None:
+    def __init__(self, read: Callable[[Any], _Collected]) -> None:
         self._read = read
         self._texts: dict[int, str] = {}
 
-    def add(self, part: Part) -> _Whole | None:
-        """Add a part, and return the whole if all parts are there; None if one is missing or the whole is invalid."""
+    def add(self, part: Part) -> _Collected | None:
+        """Add a part. Return the result or question if all parts are there and valid, else None."""
         self._texts[part.index] = part.text
         if len(self._texts) < part.count:
             return None
@@ -136,7 +135,7 @@ def question_markers(question: AuditQuestion, nonce: str = NO_NONCE) -> list[str
 def _part_markers(prefix: str, body: Mapping[str, Any], nonce: str) -> list[str]:
     packed = _pack(json.dumps(body, separators=(",", ":")))
     texts = [packed[start : start + _PART_CHARACTERS] for start in range(0, len(packed), _PART_CHARACTERS)]
-    parts = [ResultPart(index=index, count=len(texts), text=text) for index, text in enumerate(texts)]
+    parts = [Part(index=index, count=len(texts), text=text) for index, text in enumerate(texts)]
     return [_marker(prefix, nonce, json.dumps(asdict(part), separators=(",", ":"))) for part in parts]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from deltalite.errors import UnsupportedStorageError
 from deltalite.loaded_files.choice import choose_files
 from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
-from deltalite.loaded_files.manifest import current_number, read_manifest
+from deltalite.loaded_files.manifest import current_manifest_number, read_manifest
 from deltalite.loaded_files.record import find_loaded
 from deltalite.protocol.actions import NOTHING_LOADED
 from deltalite.requests import CopyRequest
@@ -42,7 +42,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
         UnsupportedStorageError: the folder has too many files to list them here.
         DeltaLiteError: the log cannot be read, or the folder cannot be listed.
     """
-    number = current_number(base.transactions)
+    number = current_manifest_number(base.transactions)
     if number == NOTHING_LOADED or request.force:
         return None
     _, path_pattern = split_address(request.source.path or "")

@@ -17,8 +17,8 @@ class FlowRange:
 
     - `flow`: the name of the flow.
     - `source_table_id`: the id of the source table.
-    - `after_version`: the last version that earlier commits have loaded, which this commit leaves out. None if the
-      commit loads the complete snapshot of `to_version`.
+    - `after_version`: the last version that earlier commits have loaded; this commit loads the versions after it. None
+      if this commit loads the complete snapshot of `to_version`.
     - `to_version`: the last loaded version. It equals `after_version` if there is nothing new.
     """
 
@@ -52,7 +52,7 @@ class AuditResult:
     - `rows`: the number of rows in the scope, if it was counted.
     - `before`: the number of rows of the version before, if it was counted.
     - `version`: the version of the other table that the audit read, if any.
-    - `error`: the reason why SQL of the audit cannot be computed for a row, if so.
+    - `error`: the reason why the SQL of the audit fails for a row, if it fails.
     - `accepted_by`, `accepted_at`: who has accepted the measured value of an audit of level `ask`, and when.
     """
 
@@ -219,7 +219,7 @@ class OperationResult:
 
 
 class Run(Protocol):
-    """The run identity of a request, as far as a result names it."""
+    """The parts of a run identity that a result names."""
 
     @property
     def app_id(self) -> str:
@@ -345,7 +345,7 @@ def check_field_types(result: OperationResult) -> None:
 
 
 def _check_phases(phases: Mapping[str, float]) -> None:
-    """Check the seconds of the phases. Raises `TypeError`, or `ValueError` for a number that is no length of time."""
+    """Check the seconds of the phases. Raises `TypeError`, or `ValueError` for a negative or infinite number."""
     check_type(phases, dict)
     for seconds in phases.values():
         check_type(seconds, int, float)

@@ -25,7 +25,7 @@ from deltalite.columnar.reader.stream import read_files, read_table
 from deltalite.columnar.skipping.files import prune
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import InvalidRequestError
-from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
+from deltalite.loaded_files.manifest import Manifest, current_manifest_number, read_manifest
 from deltalite.loaded_files.record import read_loaded_files
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, rewrite_noncanonical_paths
@@ -185,7 +185,7 @@ class DeltaTable:
         return read_loaded_files(store, self._loaded_manifest(), since_ms=since_ms, until_ms=until_ms)
 
     def _loaded_manifest(self) -> Manifest:
-        return read_manifest(self._snapshot.store, current_number(self._snapshot.transactions))
+        return read_manifest(self._snapshot.store, current_manifest_number(self._snapshot.transactions))
 
     def detail(self) -> dict[str, Any]:
         """Return the values of `DESCRIBE DETAIL` under Spark's names; times are datetimes in UTC, sizes are bytes."""

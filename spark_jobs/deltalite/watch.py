@@ -51,7 +51,6 @@ __all__ = [
     "Snapshot",
     "Step",
     "columns_at",
-    "complete_for",
     "earlier_result",
     "find_checkpoint",
     "find_run",
@@ -67,6 +66,7 @@ __all__ = [
     "table_id",
     "touched_partitions",
     "version_at",
+    "with_complete_summaries",
 ]
 
 
@@ -164,7 +164,7 @@ def result_without_news(
 
 
 def may_have_uncommitted_rows(base: Snapshot, request: CommitRequest, quarantine_store: LogStore) -> bool:
-    """Whether an earlier attempt of the run may have put rows into the quarantine, which the job then removes.
+    """Whether an earlier attempt of the run may have put rows into the quarantine. The job then removes these rows.
 
     `base` is the newest snapshot of the table.
 
@@ -219,7 +219,7 @@ def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> 
     return PollResult(position=position, match=None)
 
 
-def complete_for(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
+def with_complete_summaries(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
     """Return the steps with summaries that are complete for the condition. Reads a commit again if necessary.
 
     If log cleanup has deleted the commit since, the step becomes a `Gap`.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalite.commands.copy import copy
-from deltalite.loaded_files.manifest import current_number, read_manifest
+from deltalite.loaded_files.manifest import current_manifest_number, read_manifest
 from deltalite.loaded_files.record import read_loaded_files
 from deltalite.requests import CopyRequest, OnRerun, RunIdentity, Source
 from deltalite.snapshot import Snapshot
@@ -62,6 +62,6 @@ def copy_files(
 def loaded_names(table: Path | str) -> list[str]:
     """The sorted base names of the files in the record of the newest version. A repeated name was loaded twice."""
     store = LocalLogStore(str(table))
-    manifest = read_manifest(store, current_number(Snapshot.load(store).transactions))
+    manifest = read_manifest(store, current_manifest_number(Snapshot.load(store).transactions))
     addresses = [a for files in read_loaded_files(store, manifest) for a in files["address"].to_pylist()]
     return sorted(address.rpartition("/")[2] for address in addresses)

@@ -1,7 +1,7 @@
 """The search for the files that make a read fail, decided without I/O.
 
-1. Check a few random files alone. If all of them are bad, probably all files are: the caller then stops, also if there
-   are very many files.
+1. Check a few random files alone. If all of them are bad, probably all files are bad. The search then stops, even if
+   there are many more files.
 2. Read the other files in groups. If a group fails, check the file that the error names alone, and read the other ones
    in two halves. So a bad file costs few reads, and a good file is rarely read alone.
 

@@ -58,8 +58,8 @@ def list_files(source: SourceFolder, path_pattern: str, pattern: str | None) -> 
 
         def is_wanted(base: str) -> bool:
             name = prefix + base
-            has_pattern = name_pattern is None or name_pattern.matches(name if matches_path else base)
-            return not is_hidden(base) and has_pattern and selection.selects(name)
+            matches_pattern = name_pattern is None or name_pattern.matches(name if matches_path else base)
+            return not is_hidden(base) and matches_pattern and selection.selects(name)
 
         tables.append(_table(source, content, [n for n, base in enumerate(content.bases) if is_wanted(base)]))
         for folder, _ in content.folders:
@@ -102,7 +102,8 @@ def find_files(source: SourceFolder, names: Sequence[str]) -> pa.Table:
 def changed_files(source: SourceFolder, files: pa.Table) -> list[str]:
     """Return the addresses of the files (`FILES`) that now have another size, modification time or ETag.
 
-    Lists only the folders of the files. A file that no longer exists is unchanged, because no later run can load it.
+    Lists only the folders of the files. A file that no longer exists counts as unchanged, because no later run can load
+    it.
 
     Raises:
         StorageError, StoragePermissionError: a folder cannot be listed.
@@ -112,19 +113,20 @@ def changed_files(source: SourceFolder, files: pa.Table) -> list[str]:
     for address in files["address"].to_pylist():
         folder, _, base = address[prefix_length:].rpartition("/")
         bases_by_folder.setdefault(folder, set()).add(base)
-    versions: dict[str, tuple[int, int, str | None]] = {}
+    identities: dict[str, tuple[int, int, str | None]] = {}
     with ThreadPoolExecutor(max_workers=source.tree.threads, thread_name_prefix="list") as pool:
         for content in pool.map(source.tree.list, bases_by_folder):
             positions = [n for n, base in enumerate(content.bases) if base in bases_by_folder[content.name]]
-            versions |= {file["address"]: _version(file) for file in _table(source, content, positions).to_pylist()}
+            identities |= {file["address"]: _identity(file) for file in _table(source, content, positions).to_pylist()}
     return [
         file["address"]
         for file in files.to_pylist()
-        if _is_changed(_version(file), versions.get(file["address"], _version(file)))
+        if _is_changed(_identity(file), identities.get(file["address"], _identity(file)))
     ]
 
 
-def _version(file: Mapping[str, Any]) -> tuple[int, int, str | None]:
+def _identity(file: Mapping[str, Any]) -> tuple[int, int, str | None]:
+    """Return the size, the modification time and the ETag of a file, which change if its content changes."""
     return file["size_bytes"], file["modified_ms"], file["etag"] or None
 
 

@@ -49,7 +49,7 @@ def manifest_number(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def current_number(transactions: Mapping[str, SetTransaction]) -> int:
+def current_manifest_number(transactions: Mapping[str, SetTransaction]) -> int:
     """Return the number of the manifest of a table version, from its transactions; `NOTHING_LOADED` without one."""
     txn = transactions.get(LOADED_FILES_APP_ID)
     return NOTHING_LOADED if txn is None else txn.version

@@ -1,8 +1,8 @@
 """The choice of segments to merge, so that their number stays logarithmic in the number of loaded files.
 
-Segments belong to size classes. If a new segment is the eighth of its class or a smaller one, they are merged, and the
-merged segment may then be the eighth of the next class. A segment never grows above `MAX_FILES`, which bounds memory,
-and a segment above half of that is never merged again.
+Segments belong to size classes. If at least seven segments are in the class of a new segment or in smaller classes,
+they are merged with the new segment. The same rule then applies to the merged segment. A segment never grows above
+`MAX_FILES`, which bounds memory. A segment with more than half of `MAX_FILES` is never merged again.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def add_loaded_files(
 
     Raises:
         CorruptLogError: a segment is missing or unreadable.
-        StorageError: the storage does not answer. The table is unchanged, also if a file of the record was written.
+        StorageError: the storage does not answer. The table is unchanged, even if a file of the record was written.
     """
     try:
         return _write_record(store, manifest, files, loaded_ms=loaded_ms, max_files=max_files)

@@ -159,4 +159,4 @@ def _bounds(metadata: pq.FileMetaData, group: int, column: int, name: str) -> tu
 
 def _keys_of(table: pa.Table) -> FileKeys:
     high, low, etag = (table[name].to_numpy() for name in _KEY_COLUMNS)
-    return FileKeys(high=high, low=low, modified_ms=high, etag=etag)  # the key contains the time
+    return FileKeys(high=high, low=low, modified_ms=high, etag=etag)  # `matches` ignores the time

@@ -225,7 +225,7 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
 
 class _State:
-    """The state that the commits applied so far define, newest first; adds lack the `omitted_columns`.
+    """The state of a version during replay, which applies the newest commit first. Adds lack the `omitted_columns`.
 
     `overridden_removes` are the keys of removes that an add in the same commit overrides.
     """

@@ -129,7 +129,7 @@ SOURCE_OFFSET_PREFIX = "deltalite-flow/"
 LOADED_FILES_APP_ID = "deltalite-copy/files"
 """The app id of the transaction that names the manifest of the loaded files; see `loaded_files.manifest`."""
 NOTHING_LOADED = -1
-"""The version of a transaction of loaded data if nothing is loaded: it was reset, or the table was restored."""
+"""The version of a source offset, or of `LOADED_FILES_APP_ID`, after a reset or a restore: nothing is loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,10 @@ class SetTransaction:
     unknown: Mapping[str, Any] = _unknown()
 
     def is_kept(self, oldest_kept_ms: int) -> bool:
-        """Whether the transaction has not expired. One that says what is loaded never expires, or rows would repeat."""
+        """Whether the transaction has not expired.
+
+        A source offset and the record of loaded files never expire. Otherwise a run would load the same rows again.
+        """
         if self.app_id.startswith(SOURCE_OFFSET_PREFIX) or self.app_id == LOADED_FILES_APP_ID:
             return True
         return self.last_updated_ms is not None and self.last_updated_ms > oldest_kept_ms

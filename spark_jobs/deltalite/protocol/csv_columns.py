@@ -1,7 +1,7 @@
-"""How the header of a CSV file and the schema of its source fit together. The case of names has no meaning.
+"""Comparison of the header of a CSV file with the schema of its source, without regard to the case of names.
 
-Spark assigns the columns of the schema by position. That is wrong if the header has the names in another order. It is
-right if the schema renames the columns. The functions here do no I/O.
+Spark assigns the columns of the schema by position. The result is wrong if the header has the names in another order.
+It is right if the schema renames the columns. The functions here do no I/O.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ class MisplacedColumn(NamedTuple):
 
 
 def are_matched_by_name(header: Sequence[str], schema: Sequence[str]) -> bool:
-    """Whether the columns of a header are matched by name: one side has all names of the other, and they differ.
+    """Whether the columns of a header are matched with the schema by name, not by position.
 
-    If both are equal, their positions give the same columns.
+    True if the header has all names of the schema or the schema has all names of the header, unless both have the same
+    names in the same order. In this case positions give the same columns.
     """
     names, schema_names = _lower(header), _lower(schema)
     return names != schema_names and (set(names) <= set(schema_names) or set(schema_names) <= set(names))

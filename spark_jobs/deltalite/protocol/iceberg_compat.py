@@ -44,7 +44,7 @@ from deltalite.protocol.type_changes import INTEGERS, recorded_changes
 VERSION_TAG = "ICEBERG_COMPAT_VERSION"
 """The tag that names the version of the rules that a data file follows.
 
-delta-spark's REORG rewrites files without the tag.
+delta-spark's REORG rewrites the files that lack the tag.
 """
 _UNIFORM_FORMATS = "delta.universalFormat.enabledFormats"
 _V2_TYPES = frozenset({

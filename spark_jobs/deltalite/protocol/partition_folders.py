@@ -35,7 +35,7 @@ class PartitionFolders:
 def partition_folders(folder: str) -> PartitionFolders:
     """Return the partition columns of the files in `folder`, which is relative to the folder of the source.
 
-    A folder without a name or without a value, such as `day=`, is no partition folder.
+    A folder without a name or without a value, such as `day=`, is not a partition folder.
     """
     parts = folder.split("/")
     end = len(parts)

@@ -38,10 +38,11 @@ def unreadable_values(older: TableSchema, newer: TableSchema) -> str | None:
     """
     if _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
         return "the partition columns changed"
-    return _retyped(older.physical, newer.physical, "")
+    return _type_change(older.physical, newer.physical, "")
 
 
-def _retyped(older: DataType, newer: DataType, path: str) -> str | None:
+def _type_change(older: DataType, newer: DataType, path: str) -> str | None:
+    """Return the first change to a type that cannot hold the older values, as a clause, or None."""
     match older, newer:
         case StructType(), StructType():
             newer_types = {field.name.lower(): field.type for field in newer}
@@ -50,11 +51,13 @@ def _retyped(older: DataType, newer: DataType, path: str) -> str | None:
                 for field in older
                 if field.name.lower() in newer_types
             )
-            return next(filter(None, (_retyped(*pair) for pair in pairs)), None)
+            return next(filter(None, (_type_change(*pair) for pair in pairs)), None)
         case ArrayType(), ArrayType():
-            return _retyped(older.element, newer.element, f"{path}.element")
+            return _type_change(older.element, newer.element, f"{path}.element")
         case MapType(), MapType():
-            return _retyped(older.key, newer.key, f"{path}.key") or _retyped(older.value, newer.value, f"{path}.value")
+            return _type_change(older.key, newer.key, f"{path}.key") or _type_change(
+                older.value, newer.value, f"{path}.value"
+            )
         case _ if older == _VOID or is_widening(older, newer):
             return None
         case _:

@@ -68,7 +68,7 @@ def wider_columns(schemas: Iterable[StructType]) -> dict[str, StructField]:
 
 
 def columns_to_fill(table: StructType) -> StructType:
-    """Return the columns of the table that it does not compute: neither generated nor identity columns."""
+    """Return the columns that the table does not compute: all except generated and identity columns."""
     return StructType(tuple(field for field in table if not {GENERATION, START} & field.metadata.keys()))
 
 
@@ -79,7 +79,7 @@ def columns_by_header(
 
     Args:
         names: the header.
-        table: the columns of the table; their types come first.
+        table: the columns of the table. If a column is here and in `inferred`, it gets the type of the table.
         inferred: inferred columns by their names in lower case. A column without a type is a STRING.
     """
     fields = []
@@ -105,7 +105,7 @@ def _type(inferred: DataType, table: DataType) -> DataType:
 
 
 def _merged(one: DataType, other: DataType) -> DataType:
-    """Return a type with the members of both types at every depth. A type with members comes before one without.
+    """Return a type with the members of both types at every depth. If only one type has members, return this type.
 
     Raises:
         SchemaMismatchError: names of members differ only in case. Spark's JSON reader would read only one of them.

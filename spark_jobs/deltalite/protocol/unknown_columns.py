@@ -33,7 +33,7 @@ def known_columns(schema: StructType, table: StructType) -> StructType:
 def with_unknown_as_text(schema: StructType, table: StructType) -> StructType:
     """Return the schema with the type STRING for each column that the table does not have.
 
-    So Spark reads each value of such a column, and the values of one record do not decide how it reads the others.
+    So Spark reads each value of such a column as text, whatever the other records contain.
     """
     return _replaced(schema, table, lambda field: StructField(field.name, _STRING))
 
@@ -58,7 +58,7 @@ def columns_problem(schema: StructType, table: StructType, *, merge_schema: bool
 def hides_columns(inferred: StructType, table: StructType) -> bool:
     """Whether a column has members in the table, but an inferred type without members.
 
-    Spark infers such a type if the records disagree. It does not show which members the other records have.
+    Spark infers such a type if the records disagree. The type then does not show the members that some records have.
     """
     return any(
         column is not None and _hides_members(field.type, column.type)
@@ -100,7 +100,7 @@ def _replaced_in_type(
     match data_type, table:
         case StructType(), StructType():
             if table.fields and not any(table.find(name) for name in data_type.names):
-                # A struct without members cannot be stored.
+                # Keep one member of the table, because a struct without members cannot be stored.
                 member = StructField(table.fields[0].name, table.fields[0].type)
                 data_type = StructType((member, *data_type.fields))
             return _replaced(data_type, table, replace)

@@ -165,7 +165,7 @@ class LocalLogStore:
 def _new_file(path: Path) -> BinaryIO:
     """Create a file and its folder.
 
-    Another writer may remove the folder while it is empty: the last manifest of a partition takes its folder with it.
+    Another writer may remove the folder while it is empty, for example after the last manifest of a partition.
     """
     attempt = 1
     while True:

@@ -1,11 +1,12 @@
 r"""Addresses of folders that match a pattern, on any storage with a `ListedTree`.
 
-A pattern has Hadoop's syntax (`requests/globs.py`). In addition, `**` as a whole part matches any number of folders. It
-finds only tables, and does not lead into them.
+A pattern has Hadoop's syntax (`requests/globs.py`). In addition, `**` as a whole part matches any number of folders. As
+the last part, it matches only tables. It does not go below the folder of a table.
 
 Folders whose names begin with `_` or `.` match only a part that begins with the same character. Links are not followed.
-The listing begins at the last folder before the first wildcard. If a part after the wildcards has no wildcard, such as
-`/lake/*/orders`, its folder is listed only to see whether it exists.
+The listing begins at the last folder before the first wildcard. A part after the wildcards
+may have no wildcard, such as `orders` in `/lake/*/orders`. The parent folder is then listed only to see whether the
+folder exists.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def with_acceptance(
 
 
 def is_undecided(result: AuditResult) -> bool:
-    """Whether a person must decide on a result. SQL that cannot be computed is an error, and no decision."""
+    """Whether a person must decide on a result. If its SQL fails, there is no value to decide on."""
     return not result.passed and result.level == AuditLevel.ASK and result.error is None and result.accepted_by is None
 
 
@@ -94,8 +94,8 @@ def _refusal(approval: Approval, audit: Audit, result: AuditResult, now_ms: int)
     if measured is None or accepted_measured is None:
         is_same = result.measured == accepted.measured and type(result.measured) is type(accepted.measured)
         return None if is_same else f"measured {result.measured}, accepted {accepted.measured}"
-    if bool(_all_rows(audit, result)) != bool(_all_rows(audit, accepted)):
-        return "the value was compared with a number of rows only once"
+    if bool(_reference_row_count(audit, result)) != bool(_reference_row_count(audit, accepted)):
+        return "only one of the two values was compared with a number of rows"
     tolerance = _tolerance(audit, result, accepted, measured, accepted_measured)
     waiting_hours = Fraction(max(now_ms - approval.measured_at_ms, 0), props.HOUR_MS) if audit.as_of == NOW else 0
     values = _badness(audit, result, measured, waiting_hours)
@@ -115,7 +115,7 @@ def _badness(
     """
     match audit.kind:
         case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
-            rows = _all_rows(audit, values)
+            rows = _reference_row_count(audit, values)
             share = _divided(measured, rows) if rows else _ZERO
             return {"the number of bad rows": measured, "their share": share}
         case AuditKind.FRESHNESS:
@@ -126,7 +126,7 @@ def _badness(
                 "the distance below min": _ZERO if minimum is None else _above(-measured, -minimum),
                 "the distance above max": _ZERO if maximum is None else _above(measured, maximum),
             }
-            before = _all_rows(audit, values)
+            before = _reference_row_count(audit, values)
             if not before:
                 return distances
             change = _divided(measured - before, before)
@@ -134,7 +134,7 @@ def _badness(
             return distances | {"the growth": _above(change, max_change), "the drop": _above(-change, max_change)}
 
 
-def _all_rows(audit: Audit, values: AuditResult | AskedAudit) -> int | None:
+def _reference_row_count(audit: Audit, values: AuditResult | AskedAudit) -> int | None:
     """Return the number of rows that a share or a change refers to; None if the audit has neither."""
     match audit.kind:
         case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
@@ -148,7 +148,7 @@ def _tolerance(
 ) -> _Number:
     """Return how much a number may grow without being worse.
 
-    The sum of doubles depends on the order of the rows. An age has three digits.
+    The sum of doubles depends on the order of the rows. An age is rounded to three digits after the point.
     """
     if audit.kind is AuditKind.FRESHNESS:
         return _ROUNDING_HOURS

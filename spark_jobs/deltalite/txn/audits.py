@@ -34,7 +34,7 @@ class Measurement:
     - `rows`: the number of rows in the scope, if it was counted.
     - `before`: the number of rows of the version before, None without such a version.
     - `version`: the version of the other table that was read, if any.
-    - `error`: the reason why SQL of the audit cannot be computed for a row, if so.
+    - `error`: the reason why the SQL of the audit fails for a row, if it fails.
     """
 
     value: Number | None
@@ -87,7 +87,7 @@ def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
 
 def _is_in_range(audit: Audit, value: Number) -> bool:
     """Whether `value` is within `min` and `max`. NaN is within no limit."""
-    if value != value:  # noqa: PLR0124  NaN, of which decimals have no order
+    if value != value:  # noqa: PLR0124  a decimal cannot be compared with NaN
         return False
     number = _decimal(value)
     return (audit.min is None or number >= _decimal(audit.min)) and (audit.max is None or number <= _decimal(audit.max))
@@ -102,7 +102,7 @@ def _decimal(number: Number) -> Decimal:
 
 
 def _is_small_change(audit: Audit, rows: int, before: int | None) -> bool:
-    """Whether the row count changed by at most `max_change`. A version without rows before compares with nothing."""
+    """Whether the row count changed by at most `max_change`. True if no rows existed before."""
     return audit.max_change is None or not before or abs(rows - before) <= (_decimal(audit.max_change) * before)
 
 
@@ -126,7 +126,7 @@ def _json_number(value: Number | None) -> bool | int | float | str | None:
 def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
     """Return the audits that refuse a commit: those of the levels `fail` and `quarantine` that did not pass.
 
-    An audit of level `ask` whose SQL cannot be computed has no value that a person could accept, so it counts too.
+    If the SQL of an audit of level `ask` fails, it has no value that a person could accept, so it counts too.
     """
     return [
         result

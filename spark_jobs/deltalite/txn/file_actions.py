@@ -1,4 +1,4 @@
-"""File actions that are created during iteration, so that a commit of a million files holds Arrow columns."""
+"""File actions that are created during iteration, so a large commit does not hold all of them at once."""
 
 from __future__ import annotations
 

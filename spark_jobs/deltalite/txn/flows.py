@@ -115,7 +115,7 @@ def reset_offsets(
     """Return the transactions that set the offsets of flows to `resets`, by name. None means that nothing is loaded.
 
     If a flow has offsets of several source tables, because its source was recreated, a version applies to the table
-    that it loaded last. Offsets that do not change are left out.
+    that the flow loaded last. Offsets that do not change are left out.
 
     Raises:
         InvalidRequestError: the table has no offset of such a flow, or it is unknown which table the flow loaded last.
@@ -123,23 +123,23 @@ def reset_offsets(
     offsets = flow_offsets(transactions)
     changed: list[SetTransaction] = []
     for name, version in resets.items():
-        of_flow = {flow: txn for flow, txn in offsets.items() if flow.name == name}
-        if not of_flow:
+        offsets_of_flow = {flow: txn for flow, txn in offsets.items() if flow.name == name}
+        if not offsets_of_flow:
             known_names = ", ".join(sorted({repr(flow.name) for flow in offsets})) or "none"
             raise InvalidRequestError(
                 f"reset_flows names the flow '{name}', but {table} has no offset of it. Its flows: {known_names}.",
                 remedy="Correct the name; `deltalite flows` shows the names. For a new flow, set starting_version in "
                 "the source.",
             )
-        newest_ms = max(txn.last_updated_ms or 0 for txn in of_flow.values())
-        newest, *others = (flow for flow, txn in of_flow.items() if (txn.last_updated_ms or 0) == newest_ms)
+        newest_ms = max(txn.last_updated_ms or 0 for txn in offsets_of_flow.values())
+        newest, *others = (flow for flow, txn in offsets_of_flow.items() if (txn.last_updated_ms or 0) == newest_ms)
         if others and version is not None:
             raise InvalidRequestError(
                 f"reset_flows sets the flow '{name}' of {table} to {version}, but the flow has offsets of several "
                 "source tables with the same time.",
                 remedy="Reset the flow to None, and set starting_version in the source.",
             )
-        for flow, txn in of_flow.items():
+        for flow, txn in offsets_of_flow.items():
             new_version = version if version is not None and flow == newest else NOTHING_LOADED
             if txn.version != new_version:
                 changed.append(offset_transaction(flow, new_version, now_ms=now_ms))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from deltalite.loaded_files.choice import FileChoice
-from deltalite.loaded_files.manifest import current_number
+from deltalite.loaded_files.manifest import current_manifest_number
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.requests import CopyRequest
 from deltalite.results import OperationResult, result_without_commit
@@ -68,5 +68,5 @@ def restored_loaded_files(
     `current` and `restored` are the transactions of the newest version and of the restored version. The result is empty
     if both name the same manifest.
     """
-    number = current_number(restored)
-    return () if number == current_number(current) else (loaded_files_transaction(number, now_ms=now_ms),)
+    number = current_manifest_number(restored)
+    return () if number == current_manifest_number(current) else (loaded_files_transaction(number, now_ms=now_ms),)

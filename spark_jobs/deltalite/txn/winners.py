@@ -207,7 +207,7 @@ def judge(proposal: Proposal, winner: Winner, txn_id: str) -> Verdict:
         return ConcurrentTransactionException(
             f"{writer} committed {winner} while this task was running.", remedy=_RETRY
         )
-    # Case 3: the winner changed offsets, rules, rows or files that our proposal depends on.
+    # Case 3: the winner changed offsets, rules, rows or files that the proposal depends on.
     conflict = (
         _offset_conflict(proposal, winner)
         or _vacuum_conflict(proposal, winner)

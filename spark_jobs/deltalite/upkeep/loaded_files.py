@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from deltalite.errors import CorruptLogError
-from deltalite.loaded_files.manifest import current_number, manifest_number, read_manifest
+from deltalite.loaded_files.manifest import current_manifest_number, manifest_number, read_manifest
 from deltalite.loaded_files.segment import is_segment
 from deltalite.log.action_files import actions_in, read_blocks
 from deltalite.log.listing import list_log
@@ -99,7 +99,7 @@ def _young_numbers(manifests: Mapping[int, StoredFile], cutoff_ms: int) -> set[i
 
 def _numbers_of_readable_versions(snapshot: Snapshot) -> set[int]:
     """Return the numbers of the manifests that any version in the log names."""
-    return {current_number(snapshot.transactions), *(number for _, number in _named_manifests(snapshot))}
+    return {current_manifest_number(snapshot.transactions), *(number for _, number in _named_manifests(snapshot))}
 
 
 def _named_manifests(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
@@ -107,7 +107,7 @@ def _named_manifests(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
     listing = list_log(snapshot.store, 0)
     if listing.checkpoints:  # the commits name the manifests of all later versions
         oldest_version = min(checkpoint.version for checkpoint in listing.checkpoints)
-        yield oldest_version, current_number(Snapshot.load(snapshot.store, oldest_version).transactions)
+        yield oldest_version, current_manifest_number(Snapshot.load(snapshot.store, oldest_version).transactions)
     for version, commit in listing.commits.items():
         for block in read_blocks(snapshot.store, commit.name, commit.size_bytes):
             if _APP_ID_BYTES in block:

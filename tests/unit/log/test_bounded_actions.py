@@ -17,7 +17,7 @@ from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.log.following import summarize, summary_at
 from deltalite.protocol.actions import iter_raw_actions
 from deltalite.protocol.file_names import commit_name
-from deltalite.watch import Commit, Gap, complete_for, follow, poll, table_id
+from deltalite.watch import Commit, Gap, follow, poll, table_id, with_complete_summaries
 from tests.unit.builders import add, commit_info, create, metadata, new_store, put_raw, txn
 
 ANY_COMMIT = CommitCondition(data_change_only=False)
@@ -181,7 +181,7 @@ def test_the_summary_of_a_crowded_commit_is_marked_incomplete(store_with_crowded
 def test_a_condition_on_a_crowded_commit_is_answered_exactly(store_with_crowded_commit, condition, holds):
     condition = CommitCondition(**condition)
     assert (poll(store_with_crowded_commit, LogPosition(version=0), condition).match is not None) is holds
-    (step,) = complete_for(
+    (step,) = with_complete_summaries(
         store_with_crowded_commit, tuple(follow(store_with_crowded_commit, LogPosition(version=0))), condition
     )
     assert condition.holds_for(step.summary) is holds
@@ -191,7 +191,7 @@ def test_a_condition_on_a_crowded_commit_is_answered_exactly(store_with_crowded_
 def test_a_crowded_commit_that_vanishes_before_the_second_read_is_a_gap(store_with_crowded_commit):
     steps = tuple(follow(store_with_crowded_commit, LogPosition(version=0)))
     del store_with_crowded_commit.files[commit_name(1)]
-    (step,) = complete_for(store_with_crowded_commit, steps, CommitCondition(app_id="run-1"))
+    (step,) = with_complete_summaries(store_with_crowded_commit, steps, CommitCondition(app_id="run-1"))
     assert isinstance(steps[0], Commit) and isinstance(step, Gap) and (step.first, step.last) == (1, 1)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from deltalite.errors import ConcurrentFlowException, InvalidRequestError
-from deltalite.loaded_files.manifest import current_number
+from deltalite.loaded_files.manifest import current_manifest_number
 from deltalite.protocol.actions import LOADED_FILES_APP_ID
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, restored_loaded_files
 from deltalite.upkeep.checkpoint import write_checkpoint
@@ -31,7 +31,7 @@ def test_a_load_conflicts_with_a_winner_that_has_loaded_files():
     )
     with pytest.raises(ConcurrentFlowException, match="the record of loaded files"):
         try_commit(store, current)
-    assert current_number(load(store).transactions) == 3
+    assert current_manifest_number(load(store).transactions) == 3
 
 
 def test_a_restore_puts_the_record_back():
@@ -49,7 +49,7 @@ def test_a_checkpoint_keeps_the_record_although_the_table_expires_transactions()
     proposed = dataclasses.replace(proposal(0, add("f")), offsets=(loaded_files_transaction(7, now_ms=1),))
     try_commit(store, proposed)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    assert current_number(load(store).transactions) == 7
+    assert current_manifest_number(load(store).transactions) == 7
 
 
 def test_a_table_that_forgets_transactions_is_refused_with_a_remedy_for_files():

@@ -7,7 +7,13 @@ import dataclasses
 import pytest
 
 from deltalite.errors import CorruptLogError
-from deltalite.loaded_files.manifest import Manifest, current_number, manifest_name, manifest_number, read_manifest
+from deltalite.loaded_files.manifest import (
+    Manifest,
+    current_manifest_number,
+    manifest_name,
+    manifest_number,
+    read_manifest,
+)
 from deltalite.loaded_files.record import add_loaded_files
 from deltalite.protocol.actions import NOTHING_LOADED
 from deltalite.protocol.file_names import LOADED_FILES_DIR, commit_name
@@ -102,7 +108,7 @@ def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(tab
     assert delete_unneeded_records(table, now_ms=LATER_MS) == 2
     assert numbers(table) == {0, 2, 3}, "3 stays, because it has the highest number"
     assert not lost_segments & segments(table)
-    assert read_manifest(table, current_number(load(table).transactions)).file_count == 1
+    assert read_manifest(table, current_manifest_number(load(table).transactions)).file_count == 1
     assert read_manifest(table, 2).file_count == 2
 
 

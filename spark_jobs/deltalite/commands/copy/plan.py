@@ -21,7 +21,7 @@ from deltalite.commands.quarantine import check_separate
 from deltalite.errors import InvalidRequestError, SourceChangedError, SourceError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files, sizes_by_address
 from deltalite.loaded_files.listing import SourceFolder, changed_files, find_files, list_files
-from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
+from deltalite.loaded_files.manifest import Manifest, current_manifest_number, read_manifest
 from deltalite.loaded_files.record import add_loaded_files, find_loaded
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
 from deltalite.protocol.schema import StructType
@@ -325,7 +325,7 @@ def plan_load(
     if base is not None:
         check_keeps_loaded_files(base.configuration, table=request.table)
         check_has_record(base)
-    manifest = Manifest() if base is None else read_manifest(store, current_number(base.transactions))
+    manifest = Manifest() if base is None else read_manifest(store, current_manifest_number(base.transactions))
     choice = choose_files(
         source.files,
         find_loaded(store, manifest, source.files),

@@ -28,7 +28,7 @@ from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
 from deltalite.errors import InvalidRequestError
-from deltalite.loaded_files.manifest import current_number
+from deltalite.loaded_files.manifest import current_manifest_number
 from deltalite.protocol import properties as props
 from deltalite.protocol import row_tracking
 from deltalite.protocol.actions import NOTHING_LOADED, SetTransaction
@@ -120,7 +120,7 @@ def _check_keeps_offsets(plan: Plan, base: Snapshot) -> None:
     retention, new_metadata = props.SET_TRANSACTION_RETENTION_MS, plan.target.changed_metadata
     if new_metadata is None or retention.of(new_metadata.configuration) is None:
         return
-    has_loaded_files = current_number(base.transactions) != NOTHING_LOADED
+    has_loaded_files = current_manifest_number(base.transactions) != NOTHING_LOADED
     if retention.of(base.configuration) is None and (has_loaded_files or flow_offsets(base.transactions)):
         subject = "a record of loaded files" if has_loaded_files else "source offsets of flows"
         raise InvalidRequestError(
