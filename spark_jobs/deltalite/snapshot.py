@@ -21,10 +21,10 @@ from deltalite.log.segment import LogSegment
 from deltalite.log.state import LogState
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.column_mapping import TableSchema, table_schema_of
 from deltalite.protocol.features import check_readable, supported_features
 from deltalite.protocol.row_tracking import FEATURE, ROW_ID_FIELDS, RowIdColumns, row_id_columns
-from deltalite.protocol.schema import StructType, parse_schema
+from deltalite.protocol.schema import StructType
 from deltalite.storage.log_store import LogStore
 
 
@@ -36,11 +36,7 @@ class Snapshot:
         self._log = log
         self._files: pa.Table | None = None
         self.loaded_at_ms = loaded_at_ms
-        self.table_schema: TableSchema = table_schema(
-            log.metadata,
-            parse_schema(log.metadata.schema_string),
-            supports_mapping="columnMapping" in supported_features(log.protocol),
-        )
+        self.table_schema: TableSchema = table_schema_of(log.protocol, log.metadata)
 
     @classmethod
     def load(cls, store: LogStore, version: int | None = None) -> Snapshot:

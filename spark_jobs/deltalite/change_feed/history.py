@@ -5,8 +5,8 @@ from __future__ import annotations
 from deltalite.change_feed.columns import reserved_column
 from deltalite.errors import ChangeFeedUnavailableError
 from deltalite.protocol.actions import Metadata, Protocol
-from deltalite.protocol.column_mapping import TableSchema, table_schema
-from deltalite.protocol.features import check_readable, is_in_force, supported_features
+from deltalite.protocol.column_mapping import TableSchema, table_schema_of
+from deltalite.protocol.features import check_readable, is_in_force
 from deltalite.protocol.read_compatibility import incompatibility
 from deltalite.protocol.schema import parse_schema
 from deltalite.snapshot import Snapshot
@@ -46,10 +46,7 @@ class VersionHistory:
         self.table_ids.add(self._metadata.id)
         check_readable(self._protocol, self._metadata)
         self._check_feed(version)
-        supports_mapping = "columnMapping" in supported_features(self._protocol)
-        logical_schema = parse_schema(self._metadata.schema_string)
-        schema = table_schema(self._metadata, logical_schema, supports_mapping=supports_mapping)
-        self._schemas.append((version, schema))
+        self._schemas.append((version, table_schema_of(self._protocol, self._metadata)))
 
     def check_readable_as(self, last: TableSchema) -> None:
         """Check that the rows of all versions are readable with the schema `last`.

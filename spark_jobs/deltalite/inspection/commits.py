@@ -15,9 +15,7 @@ from deltalite.inspection.findings import Finding, FindingKind
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
 from deltalite.log.commit_times import InCommitTimes, in_commit_times, in_commit_timestamp
 from deltalite.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, parse_action
-from deltalite.protocol.column_mapping import TableSchema, table_schema
-from deltalite.protocol.features import supported_features
-from deltalite.protocol.schema import parse_schema
+from deltalite.protocol.column_mapping import TableSchema, table_schema_of
 from deltalite.storage.log_store import LogStore, StoredFile
 
 _RULE_ACTIONS = (Protocol.action, Metadata.action)
@@ -34,9 +32,8 @@ class Rules:
     @classmethod
     def of(cls, protocol: Protocol, metadata: Metadata) -> Self:
         """Create the rules from a protocol and metadata. Raises `CorruptLogError` for an invalid schema."""
-        supports_mapping = "columnMapping" in supported_features(protocol)
         try:
-            schema = table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
+            schema = table_schema_of(protocol, metadata)
         except UnsupportedFeatureError:
             schema = None
         return cls(protocol=protocol, metadata=metadata, schema=schema)

@@ -16,8 +16,18 @@ from typing import Any
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol import properties as props
-from deltalite.protocol.actions import Metadata
-from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    parse_schema,
+)
 
 FIELD_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -90,6 +100,18 @@ class TableSchema:
             names.append(physical_name(member) if self.mode is not MappingMode.NONE else member.name)
             data_type = member.type
         return tuple(names)
+
+
+def table_schema_of(protocol: Protocol, metadata: Metadata) -> TableSchema:
+    """Return the schema of a table by its protocol and metadata.
+
+    Raises:
+        CorruptLogError: the schema is invalid, a partition column does not exist, or a mapped field has no physical
+            name.
+        UnsupportedFeatureError: the schema has an unknown type.
+    """
+    supports_mapping = "columnMapping" in supported_features(protocol)
+    return table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
 
 
 def table_schema(metadata: Metadata, schema: StructType, *, supports_mapping: bool) -> TableSchema:

@@ -26,9 +26,7 @@ _FEATURE = "inCommitTimestamp"
 
 def needs_in_commit_timestamp(proposal: Proposal) -> bool:
     """Whether the commit of the proposal needs an in-commit timestamp."""
-    return _has_in_commit_timestamps(
-        proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
-    )
+    return proposal.table_meets(_has_in_commit_timestamps)
 
 
 def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> int:

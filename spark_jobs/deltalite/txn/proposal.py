@@ -7,7 +7,7 @@ commit conflicts with it. Protocol: Commit Provenance Information; names are tho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -157,6 +157,11 @@ class Proposal:
     def data_change(self) -> bool:
         """Whether any file action changes rows."""
         return any(a.data_change for a in self.adds) or any(r.data_change for r in self.removes)
+
+    def table_meets(self, condition: Callable[[actions.Protocol, Metadata], bool]) -> bool:
+        """Whether the table's protocol and metadata meet the condition after the commit."""
+        protocol, metadata = self.protocol or self.base.protocol, self.metadata or self.base.metadata
+        return protocol is not None and metadata is not None and condition(protocol, metadata)
 
     @property
     def isolation(self) -> IsolationLevel:

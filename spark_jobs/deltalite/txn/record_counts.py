@@ -22,8 +22,7 @@ def record_count(add: AddFile) -> int | None:
 
 def needs_record_counts(proposal: Proposal) -> bool:
     """Whether each added file needs the number of its records. Protocol: Iceberg Compatibility V1 and V2."""
-    protocol, metadata = proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
-    return protocol is not None and metadata is not None and active_iceberg_compat(protocol, metadata) is not None
+    return proposal.table_meets(lambda protocol, metadata: active_iceberg_compat(protocol, metadata) is not None)
 
 
 def with_checked_record_counts(actions: Iterable[_Action]) -> Iterator[_Action]:

@@ -9,11 +9,11 @@ Requirements for Row Tracking; delta-spark: RowId, ConflictChecker.reassignOverl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
-from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
+from deltalite.protocol.actions import AddFile, DomainMetadata
 from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, assigns_row_ids, is_enabled, mark_domain
 from deltalite.txn.proposal import Proposal
 from deltalite.txn.record_counts import record_count
@@ -24,18 +24,12 @@ PRESERVED_TAG = "delta.rowTracking.preserved"
 
 def needs_row_ids(proposal: Proposal) -> bool:
     """Whether the commit of the proposal assigns row ids."""
-    return _meets(proposal, assigns_row_ids)
+    return proposal.table_meets(assigns_row_ids)
 
 
 def has_row_ids(proposal: Proposal) -> bool:
     """Whether every row has a row id after the commit."""
-    return _meets(proposal, is_enabled)
-
-
-def _meets(proposal: Proposal, condition: Callable[[Protocol, Metadata], bool]) -> bool:
-    """Whether the table meets the condition after the commit."""
-    protocol, metadata = proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
-    return protocol is not None and metadata is not None and condition(protocol, metadata)
+    return proposal.table_meets(is_enabled)
 
 
 def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainMetadata]:

@@ -71,13 +71,8 @@ def with_physical_names(predicate: Predicate, table: TableSchema) -> Predicate:
             assert_never(predicate)
 
 
-def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
-    """Return the column's path in the schema's spelling, and its type; None if the schema has no such column."""
-    return member_at(schema, column)
-
-
 def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:
-    resolved = find_path(leaf.column, schema)
+    resolved = member_at(schema, leaf.column)
     if resolved is None:
         return Unknown(frozenset((leaf.column,)))
     column, data_type = resolved
@@ -110,5 +105,5 @@ def _fits(literal: Any, data_type: DataType) -> bool:
 
 
 def _schema_path(column: Path, schema: StructType) -> Path:
-    resolved = find_path(column, schema)
+    resolved = member_at(schema, column)
     return column if resolved is None else resolved[0]

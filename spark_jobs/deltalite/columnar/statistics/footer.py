@@ -19,13 +19,21 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pyarrow as pa
 from pyarrow import types
 
-from deltalite.columnar.predicates.binding import find_path
-from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.predicates.predicate import Path, is_nan
 from deltalite.columnar.statistics.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
-from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, leaves
+from deltalite.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    leaves,
+    member_at,
+)
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -156,7 +164,7 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
         except (ValueError, OverflowError):
             has_bounds = False
         has_bounds = has_bounds and statistics.has_min_max
-    if not has_bounds or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
+    if not has_bounds or not smallest or any(is_nan(value) for value in (*smallest, *largest)):
         return _Column(null_count, None)
     return _Column(null_count, (min(smallest), max(largest)))
 
@@ -246,16 +254,12 @@ def _to_json(value: Any) -> str:
     return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def _lower_case(path: Path) -> Path:
     return tuple(name.lower() for name in path)
 
 
 def _stats_column(column: Path, schema: StructType) -> Path:
-    resolved = find_path(column, schema)
+    resolved = member_at(schema, column)
     if resolved is None:
         raise InvalidRequestError(
             f"The table property {STATS_COLUMNS.key} names the column '{'.'.join(column)}', which does not exist.",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltalite.columnar.predicates.binding import find_path
 from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.clustering import has_bounds
 from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import member_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
         raise InvalidRequestError(
             f"{parameter} contains {name!r}, which is not a valid column name.", remedy=error.remedy
         ) from error
-    path_and_type = find_path(paths[0], table.logical) if len(paths) == 1 else None
+    path_and_type = member_at(table.logical, paths[0]) if len(paths) == 1 else None
     if path_and_type is None:
         raise InvalidRequestError(
             f"{parameter} names the column {name!r}, which the table does not have.",

@@ -23,7 +23,7 @@ from deltalite.protocol import iceberg_compat, type_widening
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
 from deltalite.protocol.column_ids import with_column_ids
-from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.column_mapping import TableSchema, table_schema_of
 from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.protocol.feature_dropping import without_features
 from deltalite.protocol.feature_enabling import (
@@ -269,11 +269,7 @@ def _target(
         _check_no_reserved_columns(parse_schema(metadata.schema_string))
     iceberg_compat.check_iceberg_compat(protocol, metadata)
     return WriteTarget(
-        table=table_schema(
-            metadata,
-            parse_schema(metadata.schema_string),
-            supports_mapping="columnMapping" in supported_features(protocol),
-        ),
+        table=table_schema_of(protocol, metadata),
         metadata=metadata,
         protocol=protocol,
         changed_metadata=changed_metadata,

@@ -19,7 +19,6 @@ import pyarrow as pa
 from deltalite.columnar.parquet.files import read_sized_footers
 from deltalite.columnar.parquet.legacy_calendar import calendar_of
 from deltalite.columnar.parquet.schema import int96_leaves, schema_of_file
-from deltalite.columnar.predicates.binding import find_path
 from deltalite.columnar.statistics.footer import IndexedColumns, indexed_columns, parse_column_list, statistics_json
 from deltalite.commands.convert.listing import FolderValues
 from deltalite.errors import CorruptDataFileError, SchemaMismatchError, SourceError
@@ -29,7 +28,7 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.file_schemas import FileSchemas, with_partition_columns
 from deltalite.protocol.paths import encode_path
 from deltalite.protocol.properties import STATS_COLUMNS
-from deltalite.protocol.schema import PrimitiveType, StructType
+from deltalite.protocol.schema import PrimitiveType, StructType, member_at
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -161,6 +160,6 @@ def _with_known_statistics_columns(configuration: Mapping[str, str], schema: Str
     column_list = STATS_COLUMNS.of(configuration)
     if column_list is None:
         return configuration
-    known_columns = [column for column in parse_column_list(column_list) if find_path(column, schema) is not None]
+    known_columns = [column for column in parse_column_list(column_list) if member_at(schema, column) is not None]
     quoted = (".".join("`" + name.replace("`", "``") + "`" for name in column) for column in known_columns)
     return {**configuration, STATS_COLUMNS.key: ", ".join(quoted)}

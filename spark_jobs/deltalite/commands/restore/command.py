@@ -32,10 +32,8 @@ from deltalite.commands.restore.files import AbsentFiles, Difference, absent_fil
 from deltalite.commands.restore.running_vacuum import refuse_during_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SOURCE_OFFSET_PREFIX
-from deltalite.protocol.column_mapping import TableSchema, table_schema
-from deltalite.protocol.features import supported_features
+from deltalite.protocol.column_mapping import table_schema_of
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
-from deltalite.protocol.schema import parse_schema
 from deltalite.requests import RestoreRequest
 from deltalite.requests.approvals import request_parts
 from deltalite.requests.moments import parse_moment_ms
@@ -114,7 +112,7 @@ def _attempt(
         files = _without_absent(files, absent, target)
     else:
         refuse_absent(absent, base, target)
-    table = _table_of(rules)
+    table = table_schema_of(rules.protocol, rules.metadata)
     audits = auditor.resolve(table.logical)
     proposal = _proposal(request, base, target, rules, files, absent)
     proposal = auditor.audit(audits, base, proposal, table, staged_rows(spark, store, table, ()), ())
@@ -129,15 +127,6 @@ def _attempt(
 
 def _rules_of(snapshot: Snapshot) -> Rules:
     return Rules(protocol=snapshot.protocol, metadata=snapshot.metadata, domains=snapshot.domains)
-
-
-def _table_of(rules: RestoredRules) -> TableSchema:
-    """Return the schema of the table after the restore."""
-    return table_schema(
-        rules.metadata,
-        parse_schema(rules.metadata.schema_string),
-        supports_mapping="columnMapping" in supported_features(rules.protocol),
-    )
 
 
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
