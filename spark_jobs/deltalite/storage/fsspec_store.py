@@ -58,7 +58,7 @@ class FsspecLogStore:
     def entries(self, folder: str) -> tuple[str, list[dict[str, Any]]]:
         """Return fsspec's path of a folder, and its entries. A folder that does not exist has no entries."""
         path = self._path(folder)
-        with self._converted_errors(f"list {folder or self._root}"):
+        with self._converted_errors(f"list {folder or 'the files'}"):
             self._fs.invalidate_cache(path)
             try:
                 return path, self._fs.ls(path, detail=True)
