@@ -84,7 +84,7 @@ def test_an_audit_without_a_limit_rejects_at_most_half_of_the_rows():
         (lambda: write(mode="overwrite", data_change=False), "promises that no row is lost", "leave data_change out"),
         (
             lambda: write(deduplicate=Deduplicate(keys=("id",), order_by="at")),
-            "a bad row could defeat a good one of its key",
+            "it could keep a bad row and drop a good one",
             "Filter the bad rows in `query`",
         ),
         (lambda: copy(quarantine=None), "the request has no quarantine", "level='fail'"),

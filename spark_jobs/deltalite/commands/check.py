@@ -1,7 +1,7 @@
-"""The check command: runs audits on a version of a table that exists.
+"""The check command: runs audits on an existing version of a table.
 
 The command commits and writes nothing, so it records no run, and each run examines the rows again. `max_change`
-compares the row count with that of the version before.
+compares the row count with that of the previous version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
     Raises:
         AuditFailedError: an audit of level `fail` did not pass.
         InvalidRequestError: SQL of an audit is wrong, or cannot be computed for a row.
-        TableError: the table or the version cannot be read, or the version before, which `max_change` needs.
+        TableError: the table, the version, or the previous version (for `max_change`) cannot be read.
         DeltaLiteError: storage failed.
     """
     refuse_version(request.table, operation="check", participle="checked without the parameter `version`")

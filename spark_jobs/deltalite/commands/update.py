@@ -17,7 +17,13 @@ from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.flows.loads import Loads
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
-from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
+from deltalite.commands.row_changes.report import (
+    copied_row_count,
+    file_metrics,
+    predicate_parameter,
+    row_operation,
+    vector_metrics,
+)
 from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import UpdateRequest
 from deltalite.results import OperationResult
@@ -56,10 +62,6 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot, _loads: L
 
 def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     updated_rows = 0 if change.touched is None else change.touched.changed_row_count
-    # An update with deletion vectors rewrites no file, so it copies no row.
-    copied_rows = (
-        0 if written is None or not written.rows_in_rewritten_files else written.rows_in_rewritten_files - updated_rows
-    )
     metrics = file_metrics(written) | vector_metrics(written)
-    metrics |= {"numUpdatedRows": updated_rows, "numCopiedRows": copied_rows}
+    metrics |= {"numUpdatedRows": updated_rows, "numCopiedRows": copied_row_count(written, updated_rows)}
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

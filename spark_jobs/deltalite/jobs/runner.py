@@ -118,7 +118,7 @@ def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
             _print_marker(marker)
     else:
         seconds_text = ", ".join(f"{name} {seconds}" for name, seconds in PHASES.seconds().items())
-        # The worker takes the lines between the beginning of the traceback and the marker for its lines.
+        # The worker reads the lines from the beginning of the traceback to the marker as the traceback.
         _log.info("The job failed in the phase %s. Seconds in each phase: %s.", PHASES.phase, seconds_text)
         sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
         sys.stderr.flush()
@@ -139,7 +139,7 @@ def _print_result(result: OperationResult, nonce: str) -> None:
 
 def _print_marker(marker: str) -> None:
     """Print the marker on a separate line, even if the last output does not end with a line break."""
-    # Spark runs Python without a buffer for stdout, and `print` would write the last line break on its own. The JVM
+    # Spark runs Python without a buffer for stdout, and `print` would write the last line break separately. The JVM
     # could then log between both writes.
     sys.stdout.write(f"\n{marker}\n")
     sys.stdout.flush()

@@ -40,7 +40,7 @@ def request_parts(table: str, identity: RunIdentity | None, audits: Iterable[Aud
 
 
 def different_parts(parts: Mapping[str, str], other_parts: Mapping[str, str]) -> list[str]:
-    """Return the names of the parts of two requests that differ. The whole request is named only if it is alone."""
+    """Return the names of the parts that differ in two requests; `request` only if no other part differs."""
     names = [name for name in {**parts, **other_parts} if parts.get(name) != other_parts.get(name)]
     return [name for name in names if name != "request"] or names
 

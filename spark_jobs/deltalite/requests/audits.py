@@ -82,7 +82,7 @@ class Audit:
     `max_change` limits the difference between the row counts before and after, as a share of the count before.
     `samples` is the number of bad rows that the log shows if the audit does not pass; 0 for none.
 
-    An audit of level `quarantine` leaves its bad rows out of the commit. Its default is `max_share=0.5`.
+    An audit of level `quarantine` leaves its bad rows out of the commit. Its default limit is `max_share=0.5`.
     """
 
     name: str

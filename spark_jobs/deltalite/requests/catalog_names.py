@@ -11,7 +11,9 @@ _NAME_PATTERN = re.compile(rf"(?:{_PART})(?:\.(?:{_PART}))*")
 
 
 def name_parts(parameter: str, name: str) -> tuple[str, ...]:
-    """Return the parts of a name, without backticks. `parameter` has the name, for the message of the error.
+    """Return the parts of a name, without backticks.
+
+    `parameter` is the parameter of the request that contains the name, for the error.
 
     Raises:
         InvalidRequestError: a part is empty or has white space, or a backtick is not closed.

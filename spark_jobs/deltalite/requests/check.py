@@ -15,7 +15,7 @@ from deltalite.requests.quarantine import level_faults
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(Request):
-    """A request to run `audits` on a version of `table`, which does not change.
+    """A request to run `audits` on a version of `table`. The job does not change the table.
 
     The version is `version`, the newest version at `timestamp` (ISO 8601), or else the newest version. A time without a
     time zone is read as UTC.

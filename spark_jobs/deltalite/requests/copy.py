@@ -14,7 +14,7 @@ from deltalite.requests.source_paths import is_hidden, split_address
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
-# Spark would leave files or rows out that the table then counts as loaded.
+# With these options, Spark would leave out files or rows that the table then counts as loaded.
 _REFUSED_OPTIONS: Mapping[str, str] = {
     "path": "Use `path` of the source.",
     "paths": "Use `path` of the source, or `file_names`.",
@@ -99,7 +99,7 @@ class CopyRequest(CommitRequest):
         yield from retention_faults(self.properties, "which files it has loaded")
         yield from audit_list_faults(self.audits)
         yield from quarantine_faults(self)
-        remedy = "Use on_rerun='skip', or 'write' to load the files that are new since."
+        remedy = "Use on_rerun='skip', or 'write' to load the files that are new since then."
         yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)
 
     @classmethod
@@ -134,7 +134,10 @@ def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
     if path_pattern and request.file_names is not None:
         yield "The path of the source is a pattern, and the request has file_names.", "Give the folder as the path."
     if path_pattern and request.pattern is not None and "/" in request.pattern:
-        yield "The path of the source and pattern are both patterns for paths.", "Write one pattern, in the path."
+        yield (
+            "The path of the source is a pattern, and `pattern` contains '/': both are patterns for paths.",
+            "Write one pattern, in the path.",
+        )
     if request.pattern is not None and not request.pattern.strip("/ "):
         yield "pattern is empty.", "Give a pattern such as '*.csv', or leave it out."
     if request.file_names is not None:
@@ -145,7 +148,7 @@ def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
         yield from _file_name_faults(request.file_names)
     if request.force and (request.max_files is not None or request.max_bytes is not None):
         yield (
-            "force loads the same files in each run, so max_files and max_bytes would never reach the other ones.",
+            "force loads the same files in each run, so a run with max_files or max_bytes never loads the other files.",
             "Leave max_files and max_bytes out, or select files with file_names or pattern.",
         )
 

@@ -19,7 +19,7 @@ _REMEDY = r"Correct the pattern; write \* for a literal star."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePattern:
-    """The alternatives of a pattern, each as the regular expressions of its parts. No part matches everything."""
+    """The alternatives of a pattern, each as the regular expressions of its parts. An empty one matches everything."""
 
     alternatives: tuple[tuple[re.Pattern[str], ...], ...]
 
@@ -52,7 +52,7 @@ class NamePattern:
 
 
 def _match(option: tuple[re.Pattern[str], ...], parts: list[str]) -> bool:
-    """Whether the parts match, as far as both have parts."""
+    """Whether the first parts match, up to the number of parts that both have."""
     return all(pattern.fullmatch(part) for pattern, part in zip(option, parts, strict=False))
 
 

@@ -33,14 +33,14 @@ class Thresholds:
 
     - `optimize`, `checkpoint`, `vacuum`: whether the step may run at all.
     - `target_file_size`: the target file size of the optimize in bytes; None means that of the table.
-    - `min_small_files`: an optimize pays if it rewrites at least so many files.
+    - `min_small_files`: an optimize pays if it rewrites at least this number of files.
     - `max_deleted_rows_ratio`: an optimize pays if a larger share of the table's rows is soft-deleted. It rewrites the
       files with a larger share.
-    - `checkpoint_after_commits`: a checkpoint pays if readers read at least so many commits after the last checkpoint;
-      None means `delta.checkpointInterval` of the table.
-    - `min_dead_bytes`: a vacuum pays if it deletes at least so many bytes of files that the log names.
-    - `vacuum_after_days`: a vacuum also pays so many days after the last one, because it finds files that no version
-      names.
+    - `checkpoint_after_commits`: a checkpoint pays if readers read at least this number of commits after the last
+      checkpoint; None means `delta.checkpointInterval` of the table.
+    - `min_dead_bytes`: a vacuum pays if it deletes at least this number of bytes of files that the log names.
+    - `vacuum_after_days`: a vacuum also pays this number of days after the last one, because it finds files that no
+      version names.
     """
 
     optimize: bool = True
@@ -65,8 +65,8 @@ DEFAULT_THRESHOLDS = Thresholds()
 class MaintainRequest(CommitRequest):
     """A request to maintain many tables in one job: `tables`, the matches of `pattern`, or a schema of the catalog.
 
-    `table` is the text that messages name: by default the pattern, the schema or the first table. The job starts no
-    step after `max_seconds`, and starts no optimize whose files exceed the rest of `max_bytes`. It maintains
+    `table` stands for these tables in messages: by default the pattern, the schema or the first table. The job starts
+    no step after `max_seconds`, and starts no optimize whose files exceed the rest of `max_bytes`. It maintains
     `parallelism` tables at the same time. With `dry_run`, the job only reports. See `DeltaLakeMaintenanceOperator`
     for the meaning of each parameter, and `Thresholds` for the thresholds.
     """

@@ -30,7 +30,7 @@ def rejecting_audits(audits: Iterable[Audit]) -> tuple[Audit, ...]:
 
 
 def max_bad_count(request: CopyRequest, count: int) -> int:
-    """Return how many of the `count` records or files of a run may be bad: for 0.29, 29 of 100."""
+    """Return how many of the `count` records or files of a run may be bad. `max_bad_share=0.29` allows 29 of 100."""
     if request.max_bad_share is None:
         return max(_DEFAULT_MAX_BAD_COUNT, int(DEFAULT_MAX_REJECTED_SHARE * count))
     return int(Decimal(str(request.max_bad_share)) * count)
@@ -56,8 +56,8 @@ def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:
         )
     if audits and request.deduplicate is not None:
         problem = (
-            f"deduplicate chooses the row of a key before the audit '{audits[0].name}' rejects rows, so a bad row "
-            "could defeat a good one of its key."
+            f"deduplicate chooses the row of a key before the audit '{audits[0].name}' rejects rows, so it could keep "
+            "a bad row and drop a good one."
         )
         yield problem, "Filter the bad rows in `query`, or deduplicate in a later task that reads the table."
 

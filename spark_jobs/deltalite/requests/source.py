@@ -187,6 +187,6 @@ def sources_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
 def fields_with_sources(request: CommitRequest) -> dict[str, Any]:
     """Return the fields that all requests with sources share: the run, the table, the sources and the query.
 
-    A command uses them for the write or the merge that carries its own request out.
+    A command copies them to the request of the write or the merge that it runs.
     """
     return {name: getattr(request, name) for name in _FIELDS_OF_ALL_REQUESTS_WITH_SOURCES}

@@ -97,8 +97,8 @@ class WriteRequest(CommitRequest):
             yield from target_faults(self.sources, self.properties)
             if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):
                 yield f"An incremental source needs mode 'append', and the mode is '{self.mode}'.", "Set mode='append'."
-            reason, remedy = "a source is incremental", "Use on_rerun='skip', or 'write' to load what is new since."
-            yield from faults_of_rerun_replace(self.identity, reason, remedy)
+            remedy = "Use on_rerun='skip', or 'write' to load what is new since then."
+            yield from faults_of_rerun_replace(self.identity, "a source is incremental", remedy)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
     - Another writer made the commit.
     - A file action contains no size, or its deletion vector no number of rows.
     - The commit may add existing files again.
-    - A count would be negative.
+    - The number of files, or the sum of their bytes, would be negative.
     """
     files, size_bytes = counts.files, counts.size_bytes
     vectors, deleted_records = counts.vectors, counts.deleted_records

@@ -9,7 +9,7 @@ The deletion removes manifests and segments that no readable version names:
 4. Manifests are deleted before segments. So each remaining manifest has its segments after a kill.
 
 The retention is the longer one of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`. A run that is
-older than that and has not committed yet is dead.
+older than the retention and has not committed yet is dead.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _numbers_of_readable_versions(snapshot: Snapshot) -> set[int]:
 
 
 def _named_manifests(snapshot: Snapshot) -> Iterator[tuple[int, int]]:
-    """Yield the versions in the log that name a manifest, and its number: the oldest checkpoint, and each commit."""
+    """Yield versions and the numbers of their manifests: of the oldest checkpoint, and of each commit that sets one."""
     listing = list_log(snapshot.store, 0)
     if listing.checkpoints:  # the commits name the manifests of all later versions
         oldest_version = min(checkpoint.version for checkpoint in listing.checkpoints)

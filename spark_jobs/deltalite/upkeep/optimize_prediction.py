@@ -2,7 +2,7 @@
 
 The rules are those of the command (`bin_packing.py`). The values of a million files stay in Arrow columns and lists of
 numbers, so a page can show the prediction soon. Partitions are compared by the texts of their values. The command
-compares typed values, of which one may have several texts.
+compares typed values, and one typed value may have several texts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def predict_clustering(
 ) -> Prediction:
     """Predict an optimize of a clustered table, as `plan_clustering` plans it.
 
-    `columns` are the clustering columns as the tags of files name them; `predict_packing` describes other arguments.
+    `columns` are the clustering columns as the tags of files name them; `predict_packing` describes the
+    other arguments.
     """
     considered = files.select(_COLUMNS).append_column("records", records).combine_chunks()
     empty_files, live = _without_empty_files(considered, max_deleted_ratio)

@@ -51,7 +51,7 @@ _LISTED_TYPES = {name: ADD_TYPES[name] for name in LISTED_COLUMNS}
 
 
 class Auditor:
-    """Audits the proposals of one command, an attempt after the other.
+    """Audits the proposals of one command, one attempt after the other.
 
     The next attempt keeps the results on the new rows if it commits the same files.
     """
@@ -156,7 +156,7 @@ class Auditor:
         table: TableSchema,
         measured: Mapping[str, AuditResult],
     ) -> list[AuditResult]:
-        """Return the results of all audits. Audits of new rows that the last attempt has audited are not run again."""
+        """Return the results of all audits. If the last attempt had these files, keep its results on the new rows."""
         paths = frozenset(add.path for add in proposal.adds)
         if paths != self._paths or not paths:
             self._results = {}

@@ -1,4 +1,4 @@
-"""The last step of every command that commits: the commit, the decision which new files stay, upkeep and result."""
+"""The last step of every command that commits: the commit, the new files to keep, the upkeep and the result."""
 
 from __future__ import annotations
 

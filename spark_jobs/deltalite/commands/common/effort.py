@@ -1,6 +1,6 @@
 """The effort of an operation, as metrics of its commits: its time, and its replans after conflicts.
 
-The table page plots both. Each thread has its own effort, because a maintenance changes several tables at a time.
+The table page plots both. Each thread has its own effort, because a maintenance job changes several tables at a time.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def attempt_after(replans: int, clock: Callable[[], float] = time.monotonic) -> 
 def with_effort(operation: Operation, clock: Callable[[], float] = time.monotonic) -> Operation:
     """Return the operation with the metrics of the effort since the start of the attempt, or since its last commit.
 
-    An operation without metrics gets none, and a time that it has measured stays. Outside of an attempt, nothing is
-    added.
+    An operation without metrics gets none. If the operation has measured its time itself, that time stays. Outside of
+    an attempt, the function adds nothing.
     """
     effort = _EFFORT.get()
     if effort is None or not operation.metrics:

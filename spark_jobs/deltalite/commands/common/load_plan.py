@@ -1,4 +1,4 @@
-"""The interface between a write and its sources that remember what was loaded.
+"""The interface between a write and sources from which each run loads only what is new.
 
 `commands.flows` implements it for incremental sources, and `commands.copy` for files that are loaded once. A plan
 belongs to one attempt, and is made on the snapshot on which the commit is based.

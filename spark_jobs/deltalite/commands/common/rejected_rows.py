@@ -49,7 +49,7 @@ class RejectedRows:
     """The rejected rows of one write or merge.
 
     - `root`: the address of the target.
-    - `audits`: the audits of level `quarantine`. A mark has a digit for each of them.
+    - `audits`: the audits of level `quarantine`. The mark of a row has one digit for each of them (`row_marks`).
     - `schema`: the columns of the rows.
     - `row_counts`: the number of rejected rows by mark.
     - `good_row_count`: the number of the other rows.
@@ -74,10 +74,10 @@ class RejectedRows:
         files: Sequence[DataFile],
         good_row_count: int,
     ) -> RejectedRows:
-        """Return the rows of staged files, which may be none. Read the row counts in their footers.
+        """Return the rejected rows in staged files. Read the row counts from the footers of the files.
 
-        `table` is the schema with which the files were written. `good_row_count` is the number of the other rows of the
-        write.
+        `table` is the schema with which the files were written. `files` may be empty. `good_row_count` is the number of
+        the other rows of the write.
         """
         counts = [footer.num_rows for footer in read_footers(store, [file.name for file in files])]
         row_counts: Counter[str] = Counter()
@@ -119,33 +119,34 @@ class RejectedRows:
 
     def results(self) -> dict[str, AuditResult]:
         """Return the results of the audits by name."""
-        time_ms, rows = now_ms(), self.good_row_count + self.row_count
+        time_ms, all_row_count = now_ms(), self.good_row_count + self.row_count
         return {
             audit.name: audit_result(
                 audit,
                 AuditScope.NEW_ROWS,
-                Measurement(value=self._count_breaking({number}), rows=rows),
+                Measurement(value=self._count_breaking({number}), rows=all_row_count),
                 now_ms=time_ms,
             )
             for number, audit in enumerate(self.audits)
         }
 
     def check_limits(self, spark: SparkSession) -> None:
-        """Check that no audit rejects more rows than its limit allows, nor all audits with the default limit together.
+        """Check that each audit rejects at most as many rows as its limit allows.
 
-        Log the result of each audit if the check fails.
+        The audits with the default limit may together reject no more than this limit. If the check fails, log the
+        result of each audit.
 
         Raises:
-            AuditFailedError: an audit rejects more rows. The error has samples of them.
+            AuditFailedError: audits reject more rows than a limit allows. The error has samples of these rows.
         """
         results, effect = self.results(), "Nothing was committed."
         if not failed_audits(results.values()):
             common_problem = self._problem_of_default_limits()
             if common_problem is None:
                 return
-            defaults = {audit.name for audit in self.audits if audit.has_default_limit}
+            names = {audit.name for audit in self.audits if audit.has_default_limit}
             results = {
-                name: replace(result, passed=False) if name in defaults else result for name, result in results.items()
+                name: replace(result, passed=False) if name in names else result for name, result in results.items()
             }
             effect = f"{common_problem} {effect}"
         samples = sample_rows(

@@ -1,7 +1,8 @@
 """The quarantine of a copy: the bad records and unreadable files that its attempts leave out, and rejected rows.
 
-An attempt that reads files begins a new separation. An attempt that commits the files of an earlier attempt keeps its
-separation, and its commit to the quarantine.
+A separation (`RecordSeparation`) tells the bad records of one read from the good ones. An attempt that reads files
+begins a new separation. An attempt that commits the data files of an earlier attempt keeps the separation of that
+attempt, and its commit to the quarantine.
 """
 
 from __future__ import annotations
@@ -86,9 +87,9 @@ class BadRecords(Quarantine):
 
         Raises:
             SourceError: more records are bad than `max_bad_share` allows.
-            NewPlanNeeded: some files are unreadable, which the query has not read to their ends.
+            NewPlanNeeded: some files are unreadable. The query did not read them to the end, so it did not fail.
         """
-        with self._replanning():
+        with self._replan_if_unreadable():
             # A query may have read only some of the records, or have observed them several times.
             counts = self._separation.counts() if self._copy.query is None else self._separation.count_all()
             self._check_share(counts)
@@ -107,15 +108,15 @@ class BadRecords(Quarantine):
         return super()._store(rows, base, replaces_committed=replaces_committed)
 
     def preview(self, row_count: int) -> int:
-        """Read all new files, log up to `row_count` bad records, and return the number of all. Write nothing.
+        """Read all new files, log up to `row_count` bad records, and return how many there are. Write nothing.
 
-        An unreadable file counts like a record.
+        An unreadable file counts as one record.
 
         Raises:
             SourceError: more records are bad than `max_bad_share` allows.
             NewPlanNeeded: some files are unreadable.
         """
-        with self._replanning():
+        with self._replan_if_unreadable():
             counts = self._separation.count_all()
         self._check_share(counts)
         if self._files is not None and self._copy.source.format not in FORMATS_WITH_BAD_RECORDS:
@@ -134,11 +135,11 @@ class BadRecords(Quarantine):
         return {} if self._files is None else self._files.unreadable
 
     def _unreadable_rows(self) -> DataFrame:
-        names = {FILE: list(self._unreadable), REASON: list(self._unreadable.values())}
-        return self._spark.createDataFrame(pa.table({name: pa.array(v, pa.string()) for name, v in names.items()}))
+        columns = {FILE: list(self._unreadable), REASON: list(self._unreadable.values())}
+        return self._spark.createDataFrame(pa.table({name: pa.array(v, pa.string()) for name, v in columns.items()}))
 
     @contextmanager
-    def _replanning(self) -> Iterator[None]:
+    def _replan_if_unreadable(self) -> Iterator[None]:
         """Make the command replan if a block cannot read some files."""
         try:
             yield
@@ -160,5 +161,5 @@ class BadRecords(Quarantine):
 
 
 def _texts(records: Iterable[Row]) -> list[str]:
-    """Return the place and the reason of each bad record."""
+    """Return the file, the line and the reason of each bad record as a text."""
     return [f"{row['file']}{'' if row['line'] is None else ':' + str(row['line'])}: {row['reason']}" for row in records]

@@ -90,7 +90,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
 
 
 def _write_request(request: CopyRequest) -> WriteRequest:
-    """Return the append of the rows."""
+    """Return the request that appends the rows of the files."""
     return WriteRequest(
         **fields_with_sources(request),
         mode=WriteMode.APPEND,

@@ -1,9 +1,9 @@
 """The plan of one attempt: the files to load, their rows, and their record.
 
 The files are listed once for all attempts of a run, and again only if one of them changed while an attempt read it.
-The record would otherwise hold another size or time than that of the loaded rows. Each attempt looks the files up in
-the record of the snapshot on which its commit is based, and the commit conflicts with every other commit that changes
-the record. So no file is loaded twice.
+Otherwise the record would not hold the size and the time of the file whose rows were loaded. Each attempt looks the
+files up in the record of the snapshot on which its commit is based, and the commit conflicts with every other commit
+that changes the record. So no file is loaded twice.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class FileLoad:
 
     @property
     def loaded(self) -> tuple[pa.Table, pa.Table, StructType | None]:
-        """The files to load, those that can be read, and the columns as which they are read."""
+        """The files to load, those that can be read, and the columns with which they are read."""
         return self.choice.files, self._readable_files, self._read_schema
 
     @property
@@ -181,7 +181,7 @@ class FileLoad:
         """Yield the rows of the files, or of the query over them. At the end, check that no file changed meanwhile.
 
         Raises:
-            SourceChangedError: a file changed. Its rows are perhaps those of another file than the listed one.
+            SourceChangedError: a file changed. The rows may be those of the changed file, and not of the listed one.
             SourceError: as `read_source_files`.
             NewPlanNeeded: with a quarantine, some files are unreadable. The next plan leaves them out.
         """
@@ -299,7 +299,7 @@ class FileLoad:
 
     @property
     def _read_schema(self) -> StructType | None:
-        """The columns of the table, as which the files are read. None: their types follow from the files."""
+        """The columns of the table. None if there is no table, or if a query computes its columns."""
         return None if self.base is None or self.request.query is not None else self.base.schema
 
 

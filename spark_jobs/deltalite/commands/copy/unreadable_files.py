@@ -58,7 +58,7 @@ class UnreadableFiles:
     def replan_without_unreadable(self, error: Exception, files: pa.Table, checker: FileChecker) -> None:
         """Look for unreadable files after a failed read, and make the command replan if there are any.
 
-        Return if `error` has another cause. `files` are the files that the read with `checker` has failed to read.
+        Return if `error` has another cause. `files` are the files of the failed read, which `checker` reads again.
 
         Raises:
             NewPlanNeeded: some files are unreadable.
@@ -67,26 +67,30 @@ class UnreadableFiles:
         """
         if not may_be_unreadable(error):
             return
-        bad = checker.find_unreadable(max_count=self._max_count(files))
-        self._check_search(bad, files, error)
-        if not bad.reasons:
+        bad_files = checker.find_unreadable(max_count=self._max_count(files))
+        self._check_search(bad_files, files, error)
+        reasons = bad_files.reasons
+        if not reasons:
             return
         for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True):
-            if address in bad.reasons:
-                self._reasons[version] = bad.reasons[address]
-        raise NewPlanNeeded(f"leaving out {len(bad.reasons)} unreadable files. {shown(bad.reasons)}") from error
+            if address in reasons:
+                self._reasons[version] = reasons[address]
+        raise NewPlanNeeded(f"leaving out {len(reasons)} unreadable files. {shown(reasons)}") from error
 
     def _max_count(self, files: pa.Table) -> int:
         return max_bad_count(self._request, files.num_rows)
 
-    def _check_search(self, bad: BadFiles, files: pa.Table, error: Exception) -> None:
-        if bad.checked_count is not None:
-            counted = f"{len(bad.reasons)} of {bad.checked_count} checked files (of {files.num_rows} in the run)"
-            raise self._too_many(counted, files, bad.reasons) from error
+    def _check_search(self, bad_files: BadFiles, files: pa.Table, error: Exception) -> None:
+        """Raise an error if the search ended before the last file, because it found too many unreadable files."""
+        if bad_files.checked_count is not None:
+            reasons = bad_files.reasons
+            share = f"{len(reasons)} of {bad_files.checked_count} checked files (of {files.num_rows} in the run)"
+            raise self._too_many(share, files, reasons) from error
 
-    def _too_many(self, counted: str, files: pa.Table, reasons: Mapping[str, str]) -> SourceError:
+    def _too_many(self, share: str, files: pa.Table, reasons: Mapping[str, str]) -> SourceError:
+        """Return the error for too many unreadable files. `share` says how many they are, such as "3 of 9 files"."""
         return SourceError(
-            f"Nothing was loaded into {self._request.table}: {counted} cannot be loaded, and the limit is "
+            f"Nothing was loaded into {self._request.table}: {share} cannot be loaded, and the limit is "
             f"{self._max_count(files)}. {shown(reasons)}",
             remedy="Check the format and the options of the source. If the files have new columns, set "
             "merge_schema=True to add them. To quarantine so many files, set max_bad_share=1.",

@@ -176,7 +176,8 @@ def plan_loads(spark: SparkSession, request: CommitRequest, lost_files: LostFile
         check_names_no_version(address)
         if is_same_table(address, request.table):
             raise InvalidRequestError(
-                f"The incremental source '{name}' is the table {request.table} itself, so it would never end.",
+                f"The incremental source '{name}' is the table {request.table} itself, so each load would create new "
+                "rows to load.",
                 remedy="Read another table, or leave `incremental` out.",
             )
         transactions = {} if base is None else base.transactions

@@ -2,9 +2,11 @@
 
 A vacuum of a source deletes removed files and change data files that a flow has not loaded yet. The log still has their
 commits, so a plan does not show the loss. After a read of a missing file, the command looks for the files of each
-source, and replans: the versions with the lost files are then a gap. A load without a loss needs no request for this.
+source, and replans: the versions with the lost files are then a gap. A load without a loss sends no additional request
+to the storage.
 
-A file of the source's newest version is no such loss. No vacuum deletes it, so the source is damaged.
+No vacuum deletes a file of the source's newest version. If such a file is missing, the source is damaged, and the
+command fails.
 """
 
 from __future__ import annotations
@@ -59,12 +61,12 @@ class LostFiles:
         except (SourceNotFoundError, CorruptDataFileError, *SPARK_ERRORS) as error:
             if isinstance(error, SPARK_ERRORS) and not is_missing_path(error):
                 raise
-            losses = {name: find_loss(load) for name, load in loads.items() if not load.is_empty}
-            news = {name: loss for name, loss in losses.items() if loss is not None and loss != self.loss_of(name)}
-            if not news:
+            losses = ((name, find_loss(load)) for name, load in loads.items() if not load.is_empty)
+            new_losses = {name: loss for name, loss in losses if loss is not None and loss != self.loss_of(name)}
+            if not new_losses:
                 raise
-            self._losses.update(news)
-            reasons = "; ".join(f"{name}: {loss.reason}" for name, loss in news.items())
+            self._losses.update(new_losses)
+            reasons = "; ".join(f"{name}: {loss.reason}" for name, loss in new_losses.items())
             raise NewPlanNeeded(f"an incremental source has lost files: {reasons}") from error
 
 
@@ -95,7 +97,7 @@ def find_loss(load: SourceLoad) -> Loss | None:
 
 
 def _plan_to(newest_version: int, plan: ChangePlan, *, reads_feed: bool) -> ChangePlan:
-    """Extend a plan to the newest version, as far as one schema reads all versions."""
+    """Return the plan extended to the newest version, or the same plan if these versions cannot be planned together."""
     if plan.snapshot.version == newest_version:
         return plan
     store = plan.snapshot.store

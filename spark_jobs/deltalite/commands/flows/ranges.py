@@ -53,7 +53,10 @@ class SourceState:
     loss: Loss | None = None
 
     def earliest_available(self) -> int:
-        """Return the first version from which on no commit or file is lost; one above the newest version if none."""
+        """Return the earliest version from which the log has all commits and storage has all files.
+
+        Without such a version, return the version after the newest one.
+        """
         version = self.newest_version + 1
         while version > self._earliest_complete and version - 1 in self.commits:
             version -= 1
@@ -83,7 +86,7 @@ def choose_range(
     offsets = loaded_versions(flow, transactions)
     if not offsets:
         if source.starting_version is None:
-            return _snapshot(flow, state)
+            return _snapshot_range(flow, state)
         offset: int | None = source.starting_version - 1
     else:
         offset = offsets.get(state.table_id)
@@ -118,7 +121,7 @@ def _gap(offset: int | None, state: SourceState) -> str | None:
     return None
 
 
-def _snapshot(flow: str, state: SourceState) -> FlowRange:
+def _snapshot_range(flow: str, state: SourceState) -> FlowRange:
     return FlowRange(flow=flow, source_table_id=state.table_id, after_version=None, to_version=state.newest_version)
 
 
@@ -133,7 +136,8 @@ def reload_or_fail(
 ) -> FlowRange:
     """Return the snapshot if the source has `on_gap='reload'`, because versions that the flow needs are lost.
 
-    A flow without an offset has lost nothing. It skips rows that the target may have, so it never loads the snapshot.
+    A flow without an offset has lost nothing. Its `starting_version` skips rows that the target may have, so the flow
+    never loads the snapshot.
 
     Args:
         flow: the name of the flow.
@@ -149,7 +153,7 @@ def reload_or_fail(
     offsets = loaded_versions(flow, transactions)
     if offsets and source.on_gap is OnGap.RELOAD:
         _log.warning("Loading the complete source %s again for the flow '%s': %s.", state.address, flow, reason)
-        return _snapshot(flow, state)
+        return _snapshot_range(flow, state)
     reload_remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
     if not offsets:
         problem = f"The flow '{flow}' cannot begin with version {source.starting_version} of {state.address}: {reason}."

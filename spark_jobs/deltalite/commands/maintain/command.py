@@ -48,9 +48,9 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
         StorageError: the folder of the pattern, or the catalog, cannot be listed.
     """
     deadline = Deadline(request.max_seconds)
-    rows = _measured_rows(spark, request)
+    rows = _measure_tables(spark, request)
     if not request.dry_run:
-        rows = list(_maintained_rows(spark, request, rows, deadline))
+        rows = list(_run_due_steps(spark, request, rows, deadline))
     log_rows(rows)
     result = result_of(request, rows)
     if not request.dry_run:
@@ -58,8 +58,8 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
     return result
 
 
-def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableRow]:
-    """Return a row with the measures and the due steps of each table. Folders without a table have no row."""
+def _measure_tables(spark: SparkSession, request: MaintainRequest) -> list[TableRow]:
+    """Read the log of each table. Return a row with its measures and due steps. Folders without a table have no row."""
     requested = find_tables(spark, request)
     _log.info(
         "Reading the logs of the tables of %s.", f"a list of {len(request.tables)}" if request.tables else request.table
@@ -81,10 +81,10 @@ def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableR
     return all_rows
 
 
-def _maintained_rows(
+def _run_due_steps(
     spark: SparkSession, request: MaintainRequest, rows: Sequence[TableRow], deadline: Deadline
 ) -> Iterator[TableRow]:
-    """Yield the row of each table after its due steps.
+    """Run the due steps of each table, and yield its row after them.
 
     If the job is stopped, no further step starts. The Spark jobs of running steps are cancelled, so that the steps
     remove their uncommitted files.

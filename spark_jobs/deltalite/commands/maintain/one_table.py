@@ -51,7 +51,7 @@ def maintain_table(spark: SparkSession, request: MaintainRequest, row: TableRow,
     for step in row.steps:
         if step.outcome is Outcome.DUE:
             row = _run_if_possible(session, request, row, step, deadline)
-    return _measured_again(session, request, row)
+    return _measure_again(session, request, row)
 
 
 def _run_if_possible(
@@ -69,8 +69,8 @@ def _run_if_possible(
         return replace(row.with_step(failed_step), error=RowError.of(error))
 
 
-def _measured_again(session: SparkSession, request: MaintainRequest, row: TableRow) -> TableRow:
-    """Return the row of a changed table with its new measures. An error is logged, because the steps have succeeded."""
+def _measure_again(session: SparkSession, request: MaintainRequest, row: TableRow) -> TableRow:
+    """Return the row of a changed table with its new measures. Only log an error, because the steps have succeeded."""
     if all(step.outcome is not Outcome.DONE for step in row.steps):
         return row
     try:

@@ -12,7 +12,7 @@ from deltalite.requests import MaintainRequest, Step
 from deltalite.results import OperationResult
 
 MAX_ROWS = 300
-"""The number of rows in a result, which Airflow stores in its database."""
+"""The limit on the rows of a result, because Airflow stores the result in its database."""
 _MAX_NAMED_TABLES = 10
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ class RequestedTables:
 
     - `tables`: the addresses of tables, of which each gets a row.
     - `folders`: the addresses that match a pattern. A folder without a table gets no row.
-    - `complete`: returns the row of an address with the name of the table in the catalog.
+    - `complete`: adds to a row the name that its table has in the catalog.
     - `other_rows`: the rows of tables of the catalog that are skipped, or that the catalog does not describe.
     """
 

@@ -33,7 +33,7 @@ from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.flows.loads import Loads
 from deltalite.commands.merge.candidates import find_candidates
 from deltalite.commands.merge.first_rows import merge_first_rows
-from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE, merge_operation
+from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE_PREDICATES, merge_operation
 from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.quarantine import open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-_NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
+_CLAUSES_WITHOUT_SOURCE_ROW = "when_not_matched_by_source"
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
@@ -97,7 +97,7 @@ def _plan_change(
             "%s would count as not matched.",
             request.table,
         )
-        request, parameters = replace(request, when_not_matched_by_source=()), {NOT_MATCHED_BY_SOURCE: "[]"}
+        request, parameters = replace(request, when_not_matched_by_source=()), {NOT_MATCHED_BY_SOURCE_PREDICATES: "[]"}
     with source.computed(base, loads) as computed, plan_merge(spark, request, base, computed).change() as change:
         yield replace(change, rejected=computed.rejected, parameters=parameters)
 
@@ -139,7 +139,7 @@ def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, bas
     predicates = [
         Constant(truth=True)
         if text is None
-        else parse_predicate(spark, text, base.schema, parameter=f"{_NOT_MATCHED_BY_SOURCE}[{n}]")
+        else parse_predicate(spark, text, base.schema, parameter=f"{_CLAUSES_WITHOUT_SOURCE_ROW}[{n}]")
         for n, text in enumerate(conditions)
     ]
     return Or(tuple(predicates))
@@ -209,7 +209,7 @@ class MergePlan:
         if not self.merge.actions.not_matched_by_source:
             return {}
         rows = self._rows_of(prune(self.base.files, self.may_lack_match, self.base.table_schema))
-        with reading_table(self.base.store.root), computing(_NOT_MATCHED_BY_SOURCE, "its conditions"):
+        with reading_table(self.base.store.root), computing(_CLAUSES_WITHOUT_SOURCE_ROW, "its conditions"):
             return rows.by_path(counts_without_match(rows.frame, matches, self.merge))
 
     def _touched(self, matches: Matches, paths: Sequence[str], row_count: int) -> TouchedRows | None:

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from deltalite.commands.common.kept_rows import UncommittedRows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
-from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
+from deltalite.commands.row_changes.report import (
+    copied_row_count,
+    file_metrics,
+    predicate_parameter,
+    row_operation,
+    vector_metrics,
+)
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 
 OPERATION = "MERGE"
-NOT_MATCHED_BY_SOURCE = "notMatchedBySourcePredicates"
+NOT_MATCHED_BY_SOURCE_PREDICATES = "notMatchedBySourcePredicates"
 
 
 def merge_operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
@@ -44,7 +50,7 @@ def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> di
         "predicate": predicate_parameter([request.on]),
         "matchedPredicates": _clause_list(request.when_matched),
         "notMatchedPredicates": _clause_list(request.when_not_matched),
-        NOT_MATCHED_BY_SOURCE: _clause_list(request.when_not_matched_by_source),
+        NOT_MATCHED_BY_SOURCE_PREDICATES: _clause_list(request.when_not_matched_by_source),
     }
     if source_versions:
         parameters[SOURCE_VERSIONS] = json.dumps(source_versions)
@@ -66,11 +72,7 @@ def _row_metrics(change: RowChange, written: WrittenChange | None) -> dict[str, 
     updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
     deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
     output_rows = 0 if written is None else written.data_files.row_count
-    copied = (
-        written.rows_in_rewritten_files - updated - deleted
-        if written is not None and written.rows_in_rewritten_files
-        else 0
-    )
+    copied = copied_row_count(written, updated + deleted)
     return {
         "numTargetRowsInserted": output_rows - updated - copied,
         "numTargetRowsUpdated": updated,

@@ -1,7 +1,7 @@
 """The source of a merge: the rows of the query, computed once so that every step sees the same rows.
 
-Audits of level `quarantine` reject rows before `deduplicate` chooses one row of each key. So a bad row never defeats a
-good one. The good rows and the rejected rows are two parts of the same computed rows.
+Audits of level `quarantine` reject rows before `deduplicate` chooses one row of each key. So `deduplicate` never keeps
+a bad row in place of a good one. The good rows and the rejected rows are two parts of the same computed rows.
 """
 
 from __future__ import annotations

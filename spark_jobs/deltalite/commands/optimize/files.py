@@ -157,7 +157,7 @@ class _Writer:
                     frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
                 )
             except SourceError as error:
-                # The only input are files of the table, so Spark's error is for `reading_table`.
+                # The job reads only files of the table, so `reading_table` explains Spark's error.
                 if error.__cause__ is None:
                     raise
                 raise error.__cause__ from None

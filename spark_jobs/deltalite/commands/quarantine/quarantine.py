@@ -1,7 +1,7 @@
 """The quarantine of one command: the rows that its attempts leave out, and their commit before that of the target.
 
 One value serves all attempts of a command. An attempt that computes its rows calls `begin`. An attempt that commits the
-files of an earlier attempt keeps its rows, and its commit to the quarantine table.
+data files of an earlier attempt keeps the rejected rows of that attempt, and its commit to the quarantine table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Quarantine:
 
     @property
     def result(self) -> QuarantineResult:
-        """The result of `commit`; without rows before it."""
+        """The result of `commit`. Before the commit, the result has no rows."""
         return self._result or QuarantineResult(table=self._table.address, version=None, rows=0)
 
     def described(self, operation: Operation) -> Operation:
@@ -91,7 +91,8 @@ class Quarantine:
     def withdraw(self, base: Snapshot | None) -> None:
         """Remove the rows that earlier attempts of the run have stored, because the run loads nothing.
 
-        A rival may have loaded the rows after an attempt stored the rejected ones. Without such rows, commit nothing.
+        Another run may have loaded the rows after an attempt of this run stored the rejected ones. If no attempt has
+        stored rows, commit nothing.
 
         Raises: as `QuarantineTable.replace_rows`.
         """
@@ -108,7 +109,7 @@ class Quarantine:
         return result
 
     def _transaction(self, base: Snapshot | None) -> SetTransaction:
-        """Return the transaction that the commit to the target sets, or that of a random app id without a run."""
+        """Return the transaction that the commit to the target sets. Without a run identity, use a random app id."""
         txn = transaction(self._request.identity, base, now_ms=now_ms())
         return txn or SetTransaction(app_id=self._random_app_id, version=0, last_updated_ms=now_ms())
 

@@ -120,8 +120,8 @@ class QuarantineTable:
         """Replace the rows of this run with versions after `kept_version`."""
         # Case 1: the run has stored no rows, and has none to store.
         with _naming_quarantine(self.address):
-            is_repeated = latest_version(self._load(), self._app_id(txn)) > kept_version
-        if rows is None and not is_repeated:
+            has_stored_rows = latest_version(self._load(), self._app_id(txn)) > kept_version
+        if rows is None and not has_stored_rows:
             return QuarantineResult(table=self.address, version=None, rows=0)
         # Case 2: another attempt of the run is done, so its rows must stay.
         target_commit = self._find_newer_commit(txn, committed_version)
@@ -129,7 +129,7 @@ class QuarantineTable:
             return target_commit.quarantine or QuarantineResult(table=self.address, version=None, rows=0)
         # Case 3: the run stores its rows.
         with _naming_quarantine(self.address):
-            return self._write(rows, txn, kept_version, is_repeated=is_repeated)
+            return self._write(rows, txn, kept_version, has_stored_rows=has_stored_rows)
 
     def _find_newer_commit(self, txn: SetTransaction, committed_version: int) -> OperationResult | None:
         """Return the result of another attempt of this run, if it has committed to the target meanwhile.
@@ -150,7 +150,7 @@ class QuarantineTable:
         return result
 
     def _write(
-        self, rows: DataFrame | None, txn: SetTransaction, kept_version: int, *, is_repeated: bool
+        self, rows: DataFrame | None, txn: SetTransaction, kept_version: int, *, has_stored_rows: bool
     ) -> QuarantineResult:
         constants: dict[str, str | int] = {
             TARGET: self._target_address,
@@ -161,34 +161,34 @@ class QuarantineTable:
         frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
 
         def plan(base: Snapshot | None) -> _RowsOfRun:
-            if (latest_version(base, self._app_id(txn)) > kept_version) != is_repeated:
+            if (latest_version(base, self._app_id(txn)) > kept_version) != has_stored_rows:
                 raise ConcurrentFlowException(
                     f"Another attempt of this run stored rows in {self.address} meanwhile.",
                     remedy="Run the task again.",
                 )
             return _RowsOfRun(rows_of_run=frame, txn=replace(txn, app_id=self._app_id(txn)), base=base)
 
-        replaced_rows = (
+        condition = (
             f"{TARGET} = {_sql_text(self._target_address)} AND {RUN} = {_sql_text(txn.app_id)} "
             f"AND {TXN_VERSION} > {kept_version}"
         )
         result = self._write_command(
-            self._spark, self._write_request(replaced_rows if is_repeated else None), plan=plan
+            self._spark, self._write_request(condition if has_stored_rows else None), plan=plan
         )
         return QuarantineResult(table=self.address, version=result.version, rows=result.metrics.get("numOutputRows", 0))
 
     def _app_id(self, txn: SetTransaction) -> str:
         return quarantine_app_id(txn.app_id, self._target_address)
 
-    def _write_request(self, replaced: str | None) -> WriteRequest:
-        """Return the request of an append, or of the replacement of the rows for which `replaced` is true."""
+    def _write_request(self, replace_where: str | None) -> WriteRequest:
+        """Return the request of an append, or of a write that replaces the rows for which `replace_where` is true."""
         request = self._request
         return WriteRequest(
             table=self.address,
             single_writer=request.single_writer,
             sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
-            mode=WriteMode.APPEND if replaced is None else WriteMode.OVERWRITE,
-            replace_where=replaced,
+            mode=WriteMode.APPEND if replace_where is None else WriteMode.OVERWRITE,
+            replace_where=replace_where,
             optimize_write=True,  # each of many files may have only a few bad records
             user_metadata=user_metadata(request.identity, request.user_metadata),
             conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot

@@ -4,7 +4,7 @@ A vacuum records its start, its retention and its end in the log (`VACUUM START`
 files that were removed within its retention, so a restore may add these files back.
 
 - A vacuum without an end counts as dead 24 hours after its start.
-- An end does not name its start. If an end is missing, every vacuum that started since then counts as running.
+- An end does not name its start. If one vacuum has no end, this vacuum and all later ones count as running.
 - A vacuum that records nothing cannot be detected. By default, delta-spark records no vacuum on S3.
 - delta-rs compares paths only and ignores deletion vectors. Its vacuum deletes a recently removed file if the same file
   without its vector was removed long ago. It also deletes vector files.

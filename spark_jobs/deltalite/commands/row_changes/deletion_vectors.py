@@ -32,7 +32,7 @@ _POSITIONS_PER_VECTOR_FILE = 1_000_000
 
 @dataclass(slots=True, kw_only=True)
 class NewVectors:
-    """The files with newly deleted rows, and the numbers of their changed vectors.
+    """The files with newly deleted rows, and the counts of added, updated and removed vectors.
 
     `file_numbers` has the positions of these files in the table of files. `adds` has the files that keep a live row,
     with their new vectors.

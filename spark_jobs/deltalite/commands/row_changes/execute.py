@@ -62,7 +62,7 @@ def change_rows(
     """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     The result is `skipped` too if the incremental sources have nothing new. `quarantine` gets the rows that the plan
-    rejects. It must have begun when the plan computes them.
+    rejects. The plan must call `quarantine.begin` before it computes these rows.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -117,9 +117,9 @@ def _attempt(
         change = stack.enter_context(plan(base, loads))
         planned_s = time.monotonic()
         _check_may_remove(base, change)
-        # The log decides what a flow loads, in any order of the runs, and not the data interval.
-        has_order = change.changes_rows and not loads.ranges
-        out_of_order = has_order and check_run_order(request, base, change.reads)
+        # The log, and not the data interval, decides what a flow loads. So the runs of a flow may have any order.
+        checks_order = change.changes_rows and not loads.ranges
+        out_of_order = checks_order and check_run_order(request, base, change.reads)
         audits = auditor.resolve(change.target.schema)
         written = None
         if change.changes_rows:
@@ -152,7 +152,7 @@ def _attempt(
         proposal = auditor.audit(audits, base, proposal, table, new_rows, stagings, measured=measured)
         if quarantine is not None:
             rejected_rows = None if change.rejected is None else change.rejected.frame(spark)
-            # A cleared run that reads the complete source reads the rows again that it has rejected before.
+            # A cleared run that reads the complete source again also reads the rows that it has rejected before.
             quarantine.commit(rejected_rows, base, replaces_committed=not loads.is_partial)
             proposal = replace(proposal, operation=quarantine.described(proposal.operation))
         proposal = replace(proposal, offsets=loads.record())

@@ -55,6 +55,16 @@ def vector_metrics(written: WrittenChange | None) -> dict[str, int]:
     }
 
 
+def copied_row_count(written: WrittenChange | None, changed_row_count: int) -> int:
+    """Return the number of unchanged rows in rewritten files.
+
+    An operation with deletion vectors rewrites no file, so it copies no row.
+    """
+    if written is None or not written.rows_in_rewritten_files:
+        return 0
+    return written.rows_in_rewritten_files - changed_row_count
+
+
 def whole_file_row_count(change: RowChange) -> int | None:
     """Return the number of rows of the files that are removed whole, or None if a file has no row count."""
     return live_row_count_by_statistics(change.whole_files)

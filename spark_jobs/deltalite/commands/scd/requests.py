@@ -26,9 +26,9 @@ from deltalite.results import FlowRange
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 
 _VERSION_PATTERN = re.compile(r"\b_commit_version\b", re.IGNORECASE)
-_NO_NUMBERS = ("string", "date", "timestamp", "timestamp_ntz")
+_NON_NUMERIC_TYPES = ("string", "date", "timestamp", "timestamp_ntz")
 _PROPERTY = "deltalite.scd"
-"""The table property with the type and the keys of the history, so that a run with others is refused."""
+"""The table property with the type and the keys of the history. Runs with another type or other keys are refused."""
 
 
 def check_same_history(request: ScdRequest, configuration: Mapping[str, str]) -> None:
@@ -54,10 +54,10 @@ def check_versions_continue(
     ranges: Iterable[FlowRange],
     sequence_type: DataType,
 ) -> None:
-    """Refuse to load an incremental source again if its versions order the rows, and are not above the loaded ones.
+    """Refuse to load a recreated incremental source if its versions order the rows, and are not above the loaded ones.
 
-    The new rows would come before the rows of the table. `transactions` are those of the table. `sequence_type` is the
-    type of `sequence_by`.
+    The rows of this source would come before the rows of the table. `transactions` are those of the table.
+    `sequence_type` is the type of `sequence_by`.
 
     Raises:
         SourceGapError: the source was recreated, or an older copy replaced it.
@@ -79,7 +79,7 @@ def _may_order_by_versions(request: ScdRequest, sequence_type: DataType) -> bool
     """Whether the sequence is a version of the source, or a number of a query that reads the versions."""
     if _VERSION_PATTERN.search(request.sequence_by):
         return True
-    is_time_or_text = isinstance(sequence_type, PrimitiveType) and sequence_type.name in _NO_NUMBERS
+    is_time_or_text = isinstance(sequence_type, PrimitiveType) and sequence_type.name in _NON_NUMERIC_TYPES
     return not is_time_or_text and request.query is not None and bool(_VERSION_PATTERN.search(request.query))
 
 
@@ -88,7 +88,7 @@ def _history_text(request: ScdRequest) -> str:
 
 
 def with_order_policy(request: ScdRequest) -> ScdRequest:
-    """Return the request with its `out_of_order`: by default any order is right, unless rows replace others."""
+    """Return the request with its `out_of_order`. By default, runs may have any order, unless rows replace others."""
     if request.out_of_order is not None or request.on_same_sequence is OnSameSequence.REPLACE:
         return request
     return replace(request, out_of_order=OutOfOrder.ALLOW)

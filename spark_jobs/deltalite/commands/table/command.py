@@ -122,10 +122,10 @@ def _check_keeps_offsets(plan: Plan, base: Snapshot) -> None:
         return
     has_loaded_files = current_manifest_number(base.transactions) != NOTHING_LOADED
     if retention.of(base.configuration) is None and (has_loaded_files or flow_offsets(base.transactions)):
-        subject = "a record of loaded files" if has_loaded_files else "source offsets of flows"
+        subject = "record of loaded files" if has_loaded_files else "source offsets"
         raise InvalidRequestError(
-            f"Could not set {retention.key} on {base.store.root}: the table has {subject}. Other engines would remove "
-            "that, and rows would be loaded twice.",
+            f"Could not set {retention.key} on {base.store.root}. Other engines would remove the {subject} of the "
+            "table, and rows would be loaded twice.",
             remedy="Leave the property out.",
         )
 

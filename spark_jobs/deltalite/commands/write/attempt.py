@@ -69,7 +69,7 @@ RowConverter = Callable[["DataFrame"], "ConvertedRows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedRows:
-    """The rows of the table, and the rows of the query that audits reject; None without such audits."""
+    """The rows of the table, and the rows of the query that audits reject (None without such audits)."""
 
     frame: DataFrame
     rejected: RejectedRows | None = None
@@ -140,7 +140,7 @@ class WriteAttempt:
         return self._stage_and_commit()
 
     def count_valid_rows(self, row_count: int) -> CheckedRows:
-        """Check up to `row_count` rows of the query, and return their numbers."""
+        """Check up to `row_count` rows of the query, and return how many are valid and how many audits reject."""
         if self._quarantine is not None:
             self._quarantine.begin()
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
@@ -299,7 +299,7 @@ class WriteAttempt:
         return None if earlier_files is None else Replacement.of(earlier_files, earlier_files.slice(0, 0))
 
     def _replaced_by_rows(self, new: PublishedFiles) -> Replacement | None:
-        """Return the files that a dynamic partition overwrite replaces, or None: those of the written partitions."""
+        """Return the replacement of the written partitions by a dynamic partition overwrite; None for other writes."""
         if self._base is None or not self._is_dynamic:
             return None
         return replacement_of_partitions(self._base, [f.partition_values for f in new.adds])
@@ -321,7 +321,8 @@ class WriteAttempt:
     def _check_replaced(self, replaced: Replacement | None) -> None:
         """Refuse a replacement that the table forbids or that is out of order.
 
-        It is called before each commit, and also before the rows are written, if the replacement is known by then.
+        The attempt calls it before each commit. If the replacement is known earlier, the attempt also calls it before
+        it writes rows.
         """
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
@@ -363,7 +364,7 @@ class WriteAttempt:
     def _with_loads(self, operation: Operation) -> Operation:
         """Return the operation with the parameters and metrics of the loads, which are complete after `record`.
 
-        It also gets those of the quarantine, which are complete after its commit.
+        If there is a quarantine, also add its parameters and metrics, which are complete after its commit.
         """
         operation = replace(
             operation,
@@ -383,7 +384,7 @@ class WriteAttempt:
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
-        """Return what the write has read: the replaced files, or the whole table in a self read, and its offsets."""
+        """Return the read set: the replaced files, or the whole table in a self read, and what the loads depend on."""
         if self_reads(self._request.sources, self._request.table):
             return self._loads.added_to(ReadSet(whole_table=True))
         return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)

@@ -142,7 +142,7 @@ def check_rows(
     *,
     quarantine: Quarantine | None,
 ) -> CheckedRows:
-    """Compute up to `row_count` rows and check them like a write does. Return their numbers. Write and commit nothing.
+    """Check up to `row_count` rows like a write does, and return how many are valid. Write and commit nothing.
 
     Raises: as `write`.
     """
