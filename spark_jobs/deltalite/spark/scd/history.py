@@ -112,9 +112,9 @@ def _in_rows(events: DataFrame, layout: Layout) -> DataFrame:
         F.row_number().over(in_order).alias("number"),
     ).withColumn("begins", F.col("begins_row") | (~F.col("has_row") & (F.col("number") == 1)))
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    begun = F.sum(F.col("begins").cast("int")).over(so_far)
-    return with_begins.withColumn("begun", begun).select(
-        "*", (F.col("begun") == 0).alias("is_leading"), F.greatest(F.col("begun"), F.lit(1)).alias("group")
+    row_count = F.sum(F.col("begins").cast("int")).over(so_far)
+    return with_begins.withColumn("row_count", row_count).select(
+        "*", (F.col("row_count") == 0).alias("is_leading"), F.greatest(F.col("row_count"), F.lit(1)).alias("group")
     )
 
 
@@ -201,5 +201,5 @@ def _event(layout: Layout, sequence: Column, deleted: Column, untracked: Column)
 
 
 def _in_sequence(first: Column, second: Column) -> Column:
-    """Compare two events of one key by their sequence. No two events have the same."""
+    """Compare two events of one key by their sequence. No two events of a key have the same sequence."""
     return F.when(first[EVENT_SEQUENCE] < second[EVENT_SEQUENCE], -1).otherwise(1)
