@@ -63,7 +63,7 @@ def resolve_audits(
     """Resolve the audits on rows with these columns. `table` is the address of the audited table.
 
     Audits that name the same version of another table share one snapshot of it. The operation itself resolves and
-    measures audits of level `quarantine`, because its rejected rows are no rows of the table.
+    measures audits of level `quarantine`, because its rejected rows are not rows of the table.
 
     Raises:
         InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.

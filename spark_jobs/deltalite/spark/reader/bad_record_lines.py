@@ -25,7 +25,7 @@ TEXT_SETTINGS = {
     "spark.sql.files.openCostInBytes": "4MB",
     "spark.sql.legacy.codingErrorAction": "true",  # replaces invalid bytes, as Spark's readers do
 }
-"""The settings with which the caller of `numbered_lines` must call it and run the query."""
+"""The caller of `numbered_lines` must apply these settings to the call and to the query."""
 FILE, LINE, TEXT = "file", "line", "_deltalite_text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
 CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"

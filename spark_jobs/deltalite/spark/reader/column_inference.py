@@ -61,7 +61,7 @@ class ColumnInference:
         return NamesError(problem, remedy=error.remedy)
 
     def bad_record_error(self) -> SourceError:
-        """Return the error if `columns` fails for all files because of a record that is no JSON."""
+        """Return the error if `columns` fails for all files because of a record that is not JSON."""
         address = self._find_failing(is_bad_record)
         return SourceError(
             f"Nothing was written: a record of {address or self.files.folder} is not a JSON object.",

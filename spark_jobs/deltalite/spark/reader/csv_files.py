@@ -1,8 +1,8 @@
 """The rows of CSV files.
 
-Spark assigns the columns of a schema to those of a CSV file by position, whatever the header says. So this reader reads
-the headers, and loads files with different headers separately. Without a header, the columns have the order of the
-table.
+Spark assigns the columns of a schema to the columns of a CSV file by position, and ignores the header. So this reader
+reads the headers, and loads files with different headers separately. Without a header, the columns have the order of
+the table.
 
 If the source has a schema, a file is read in one of these ways:
 

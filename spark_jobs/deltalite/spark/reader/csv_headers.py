@@ -74,7 +74,7 @@ class CsvHeaderReader:
         return self._options.get("encoding", self._options.get("charset", "utf-8"))
 
     def _text(self, data: bytes, errors: str) -> str:
-        """Return the text of the data. Bytes that are no text become U+FFFD ("replace"), or are left out ("ignore")."""
+        """Return the text of the data. Bytes that are not text become U+FFFD ("replace") or are left out ("ignore")."""
         try:
             text = data.decode(self._encoding, errors)
         except LookupError as error:

@@ -19,7 +19,7 @@ def problem_of_names(text: Column, columns: StructType, options: Mapping[str, st
 
     Args:
         text: the JSON text of the object.
-        columns: the columns with the spelling with which they are read.
+        columns: the columns, in the spelling in which Spark reads them.
         options: the options of Spark's JSON functions.
     """
     return _Names(options).problem_in(text, columns)

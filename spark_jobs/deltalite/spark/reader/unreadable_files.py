@@ -3,7 +3,7 @@
 A file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
 
 1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
-   Avro files are read with their stored columns, so other columns than those of the table are no damage.
+   Avro files are read with their stored columns, so columns that differ from the table's columns are not damage.
 2. The storage delivers all bytes of the file.
 3. If the reason of the failure may be temporary, a second read fails too.
 

@@ -9,8 +9,9 @@ The events of a key in order, with tracked values A and B, and the rows:
     1: A   2: A   3: delete   4: delete   5: B      ->   A [1, 3)   B [5, open)
 
 The column `events` of the first row holds 1, 2 and 4. The event 3 follows from `valid_to`, because no row begins there.
-So the table holds all events, and a late event gives the same rows as an event in time. The visible columns win over
-`events`: if somebody deletes a history row, its events are gone, and its predecessor ends with a delete.
+So the table holds all events, and a late event gives the same rows as an event that arrives in time. The visible
+columns take precedence over `events`: if somebody deletes a history row, its events are gone, and its predecessor ends
+with a delete.
 """
 
 from __future__ import annotations
