@@ -42,6 +42,10 @@ class Command:
     takes_table: bool = True
 
 
+def add_no_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: the command has only the arguments of all commands."""
+
+
 def add_table_arguments(
     parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True, takes_tables: bool = False
 ) -> None:

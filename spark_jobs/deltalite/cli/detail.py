@@ -5,15 +5,10 @@ JSON is one object: `version` and Spark's fields. Times are ISO 8601.
 
 from __future__ import annotations
 
-import argparse
-
-from deltalite.cli.command import Arguments, Command, open_table
+from deltalite.cli.command import Arguments, Command, add_no_arguments, open_table
 from deltalite.cli.output import Output
+from deltalite.cli.values import time_cell
 from deltalite.sizes import format_bytes
-
-
-def _add_arguments(_parser: argparse.ArgumentParser) -> None:
-    return None
 
 
 def _run(args: Arguments, out: Output) -> int:
@@ -27,7 +22,7 @@ def _run(args: Arguments, out: Output) -> int:
     fields["tableFeatures"] = ", ".join(detail["tableFeatures"])
     properties = fields.pop("properties")
     for name in ("createdAt", "lastModified"):
-        fields[name] = f"{detail[name]:%Y-%m-%d %H:%M:%S}Z" if detail[name] is not None else None
+        fields[name] = time_cell(detail[name])
     out.facts({name: "" if value is None else value for name, value in fields.items()})
     if properties:
         out.line()
@@ -41,6 +36,6 @@ COMMAND = Command(
     summary="name, location, size, properties and protocol",
     description=__doc__,
     takes_version=True,
-    add_arguments=_add_arguments,
+    add_arguments=add_no_arguments,
     run=_run,
 )

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
+from deltalite.cli.values import time_cell, to_datetime
 from deltalite.log.file_table import total
 from deltalite.sizes import format_bytes
 
@@ -57,7 +57,7 @@ def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
                 "path": row["path"],
                 "partitionValues": row["partition_values"] or {},
                 "sizeInBytes": row["size_bytes"],
-                "modificationTime": _to_datetime(row["modification_time_ms"]),
+                "modificationTime": to_datetime(row["modification_time_ms"]),
                 "numRecords": row["num_records"],
                 "stats": _parse_stats(row["stats"]),
                 "deletionVector": row["deletion_vector"],
@@ -65,21 +65,14 @@ def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _row(record: dict[str, Any]) -> tuple[Any, ...]:
-    vector, modified = record["deletionVector"], record["modificationTime"]
+    vector = record["deletionVector"]
     return (
         record["path"],
         format_bytes(record["sizeInBytes"]),
         "?" if record["numRecords"] is None else record["numRecords"],
         "" if vector is None else vector["cardinality"],
-        "" if modified is None else f"{modified:%Y-%m-%d %H:%M:%S}Z",
+        time_cell(record["modificationTime"]),
     )
-
-
-def _to_datetime(milliseconds: int | None) -> datetime | None:
-    try:
-        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    except (OverflowError, ValueError):
-        return None
 
 
 def _parse_stats(stats: str | None) -> Any:

@@ -10,13 +10,12 @@ unknown).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-from deltalite.cli.command import Arguments, Command, open_table
+from deltalite.cli.command import Arguments, Command, add_no_arguments, open_table
 from deltalite.cli.output import Column, Output
+from deltalite.cli.values import time_cell, to_datetime
 from deltalite.storage.locations import parse_location
 from deltalite.table import Flow
 
@@ -26,10 +25,6 @@ _COLUMNS = (
     Column("last updated"),
     Column("source table id"),
 )
-
-
-def _add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the command has only the arguments of all commands."""
 
 
 def _run(args: Arguments, out: Output) -> int:
@@ -50,25 +45,17 @@ def _record(flow: Flow) -> dict[str, Any]:
         "flow": flow.name,
         "sourceTableId": flow.source_table_id,
         "version": flow.version,
-        "lastUpdated": _time(flow),
+        "lastUpdated": to_datetime(flow.last_updated_ms),
     }
 
 
 def _row(flow: Flow) -> tuple[Any, ...]:
-    time = _time(flow)
     return (
         flow.name,
         "nothing loaded" if flow.version is None else flow.version,
-        "" if time is None else f"{time:%Y-%m-%d %H:%M:%S}Z",
+        time_cell(to_datetime(flow.last_updated_ms)),
         flow.source_table_id,
     )
-
-
-def _time(flow: Flow) -> datetime | None:
-    try:
-        return None if flow.last_updated_ms is None else datetime.fromtimestamp(flow.last_updated_ms / 1000, tz=UTC)
-    except (OverflowError, ValueError):
-        return None
 
 
 def _reset_lines(table: str, name: str) -> Iterator[str]:
@@ -81,6 +68,6 @@ COMMAND = Command(
     summary="the incremental sources that the table has loaded, with their offsets",
     description=__doc__,
     takes_version=True,
-    add_arguments=_add_arguments,
+    add_arguments=add_no_arguments,
     run=_run,
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
-from deltalite.cli.values import json_text
+from deltalite.cli.values import json_text, time_cell
 from deltalite.log.writers import task_run, writer_text
 from deltalite.results import AuditResult
 from deltalite.txn.audits import AUDITS, audit_results_of
@@ -51,10 +51,9 @@ def _run(args: Arguments, out: Output) -> int:
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    time = f"{entry['timestamp']:%Y-%m-%d %H:%M:%S}Z"
     return (
         entry["version"],
-        time,
+        time_cell(entry["timestamp"]),
         entry.get("operation") or "",
         _format_parameters(entry.get("operationParameters")),
         _format_values(entry.get("operationMetrics")),
@@ -93,8 +92,8 @@ def _format_parameters(values: Any) -> str:
     flows, audits = flow_ranges_of(values).values(), audit_results_of(values)
     texts = [f"flow '{loaded.flow}' (source table {loaded.source_table_id}): {loaded}" for loaded in flows]
     formatted = {name for name, results in ((FLOWS, flows), (AUDITS, audits)) if results}
-    others = {key: value for key, value in values.items() if key not in formatted} if formatted else values
-    return " ".join(filter(None, [*texts, _format_values(others), _format_audits(audits)]))
+    other_values = {key: value for key, value in values.items() if key not in formatted} if formatted else values
+    return " ".join(filter(None, [*texts, _format_values(other_values), _format_audits(audits)]))
 
 
 def _format_audits(audits: Sequence[AuditResult]) -> str:

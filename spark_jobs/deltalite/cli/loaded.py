@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
+from deltalite.cli.values import time_cell, to_datetime
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.sizes import format_bytes
 from deltalite.table import DeltaTable
@@ -56,23 +56,15 @@ def _records(table: DeltaTable, args: Arguments) -> Iterator[dict[str, Any]]:
                 yield {
                     "address": row["address"],
                     "sizeInBytes": row["size_bytes"],
-                    "modificationTime": _to_datetime(row["modified_ms"]),
+                    "modificationTime": to_datetime(row["modified_ms"]),
                     "etag": row["etag"],
-                    "loadedTime": _to_datetime(row["loaded_ms"]),
+                    "loadedTime": to_datetime(row["loaded_ms"]),
                 }
 
 
 def _row(record: dict[str, Any]) -> tuple[Any, ...]:
     times = (record["modificationTime"], record["loadedTime"])
-    shown_times = ("" if time is None else f"{time:%Y-%m-%d %H:%M:%S}Z" for time in times)
-    return (record["address"], format_bytes(record["sizeInBytes"]), *shown_times)
-
-
-def _to_datetime(milliseconds: int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    except (OverflowError, ValueError):
-        return None
+    return (record["address"], format_bytes(record["sizeInBytes"]), *map(time_cell, times))
 
 
 COMMAND = Command(

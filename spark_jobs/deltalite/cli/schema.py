@@ -5,21 +5,16 @@ JSON is one object: `version`, `partitionColumns`, and `schema` as in the log.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 
-from deltalite.cli.command import Arguments, Command, open_table
+from deltalite.cli.command import Arguments, Command, add_no_arguments, open_table
 from deltalite.cli.output import Column, Output
 from deltalite.inspection.columns import column_rows
 from deltalite.protocol.schema import parse_schema
 from deltalite.table import DeltaTable
 
 _COLUMNS = (Column("column"), Column("type", folds=True), Column("null"), Column("partition"), Column("comment"))
-
-
-def _add_arguments(_parser: argparse.ArgumentParser) -> None:
-    return None
 
 
 def _run(args: Arguments, out: Output) -> int:
@@ -50,6 +45,6 @@ COMMAND = Command(
     summary="the columns, their types and rules",
     description=__doc__,
     takes_version=True,
-    add_arguments=_add_arguments,
+    add_arguments=add_no_arguments,
     run=_run,
 )

@@ -1,8 +1,9 @@
 """`deltalite warm-up`: makes an archive of Spark's classes, with which Spark jobs of this machine start faster.
 
 The command runs a small Spark job in local mode, for about half a minute. It does nothing if the archive exists. Run it
-as the user of the worker, once for each Spark, Java and release of this package, for example when you build the image
-of a worker. Tasks whose driver runs on this machine use the archive, unless `[deltalite] class_archive` is `off`.
+as the user of the worker, for example when you build the image of a worker. Run it again after an upgrade of Spark,
+Java or this package. Tasks whose driver runs on this machine use the archive, unless `[deltalite] class_archive` is
+`off`.
 
 JSON is one object: `path`, `sizeInBytes`, and `seconds`, the time to make the archive. `seconds` is null if the archive
 existed before. With `--lazy`, `path` and `sizeInBytes` are null if the command left the archive to another process, or
@@ -66,7 +67,7 @@ def _run(args: Arguments, out: Output) -> int:
 def _yield_to_tasks() -> None:
     """Run at the lowest priority, and be the first process that the kernel kills if memory runs out."""
     os.nice(_LOWEST_PRIORITY)
-    with suppress(OSError):  # no Linux
+    with suppress(OSError):  # the system is not Linux
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED)
 
 

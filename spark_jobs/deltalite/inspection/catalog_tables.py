@@ -1,4 +1,4 @@
-"""The tables of a catalog's schema, sorted into Delta tables with their addresses, and rows for the other ones.
+"""The tables of a catalog's schema, sorted into Delta tables with their addresses, and rows for all other tables.
 
 The catalog describes a table by a text of lines such as `Provider: delta`. Comments and properties are a part of the
 text, and may contain such lines too. So a description with several lines of one kind is ambiguous, and is not used.
@@ -32,12 +32,15 @@ class SchemaTables:
     other_rows: tuple[TableRow, ...]
 
     def named(self, row: TableRow) -> TableRow:
-        """Return the row of an address with the name of the table."""
+        """Return the row of a table with the table's name in the catalog."""
         return replace(row, name=self.names.get(canonical_address(parse_location(row.table))))
 
 
 def sort_tables(schema: str, descriptions: Mapping[str, str | DeltaLiteError]) -> SchemaTables:
-    """Sort the tables of a schema by their descriptions, which are given by the names in the schema."""
+    """Sort the tables of a schema into Delta tables and other tables.
+
+    `descriptions` has the catalog's description of each table, or an error instead, by the table's name in the schema.
+    """
     addresses: list[str] = []
     names: dict[str, list[str]] = {}
     other_rows: list[TableRow] = []

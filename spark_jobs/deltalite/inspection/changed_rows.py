@@ -1,7 +1,7 @@
 """Some changed rows of a version as texts, for a page: the rows that the version inserted, deleted and updated.
 
-The rows come from the change data feed. If the feed is off, a version that only appends rows has inserted rows, and
-another version has an error. The limits are those of `preview.py`.
+The rows come from the change data feed. If the feed is off, the rows of a version that only appends are its inserted
+rows. Any other version then raises an error. The limits are those of `preview.py`.
 """
 
 from __future__ import annotations

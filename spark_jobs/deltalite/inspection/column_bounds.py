@@ -48,8 +48,8 @@ class Extreme:
 
     side: Side
     is_known: bool = True
-    _of_all: list[pa.Scalar] = field(default_factory=list)
-    _of_tight: list[pa.Scalar] = field(default_factory=list)
+    _extremes: list[pa.Scalar] = field(default_factory=list)
+    _tight_extremes: list[pa.Scalar] = field(default_factory=list)
 
     def add(self, bounds: pa.Array, is_wide: pa.BooleanArray, has_no_value: pa.BooleanArray) -> None:
         """Add the bounds of files.
@@ -60,22 +60,23 @@ class Extreme:
             has_no_value: whether all rows of the file are NULL or soft-deleted.
         """
         self.is_known = self.is_known and not pc.any(pc.and_(pc.is_null(bounds), pc.invert(has_no_value))).as_py()
-        for extremes, values in ((self._of_all, bounds), (self._of_tight, values_where(pc.invert(is_wide), bounds))):
+        tight_bounds = values_where(pc.invert(is_wide), bounds)
+        for extremes, values in ((self._extremes, bounds), (self._tight_extremes, tight_bounds)):
             extreme = pc.min_max(values)[self.side]
             if extreme.is_valid:
                 extremes.append(extreme)
 
     def bound(self) -> Bound | None:
         """Return the bound of all files; None if it is unknown, or if no file has a value."""
-        of_all, of_tight = extreme_of(self._of_all, self.side), extreme_of(self._of_tight, self.side)
-        if not self.is_known or of_all is None:
+        extreme, tight_extreme = extreme_of(self._extremes, self.side), extreme_of(self._tight_extremes, self.side)
+        if not self.is_known or extreme is None:
             return None
-        is_exact = of_tight is not None and of_all.equals(of_tight)
-        if types.is_string(of_all.type):
-            return _bound_of_text(of_all.as_py(), self.side, is_exact=is_exact)
-        if types.is_decimal(of_all.type):
-            is_exact = is_exact and len(of_all.as_py().normalize().as_tuple().digits) <= DIGITS_OF_DOUBLE
-        return Bound(text=text_of(of_all), is_exact=is_exact)
+        is_exact = tight_extreme is not None and extreme.equals(tight_extreme)
+        if types.is_string(extreme.type):
+            return _bound_of_text(extreme.as_py(), self.side, is_exact=is_exact)
+        if types.is_decimal(extreme.type):
+            is_exact = is_exact and len(extreme.as_py().normalize().as_tuple().digits) <= DIGITS_OF_DOUBLE
+        return Bound(text=text_of(extreme), is_exact=is_exact)
 
 
 def extreme_of(values: list[pa.Scalar], side: Side) -> pa.Scalar | None:
@@ -109,6 +110,6 @@ def _bound_of_text(text: str, side: Side, *, is_exact: bool) -> Bound:
     may_be_cut = utf16_units(text) >= SHORTEST_CUT
     if side is Side.HIGH:
         text, may_be_cut = known_beginning(text)
-    shown = text_of(pa.scalar(text))
-    ellipsis = "…" if may_be_cut and not shown.endswith("…") else ""
-    return Bound(text=shown + ellipsis, is_exact=is_exact and not may_be_cut)
+    bounded_text = text_of(pa.scalar(text))
+    ellipsis = "…" if may_be_cut and not bounded_text.endswith("…") else ""
+    return Bound(text=bounded_text + ellipsis, is_exact=is_exact and not may_be_cut)

@@ -2,7 +2,7 @@
 
 No data file is read, so a number is known only if each file has statistics of the column. A partition column takes its
 values from the partition values of the files. If a file has a deletion vector, its null count is certain only if it
-counts no row or all rows; otherwise the rows that are left have at most as many NULLs as rows.
+counts no row or all rows. Otherwise each live row of the file may be NULL, so the number is an upper limit.
 
 The files are read in blocks, because a table may have a million. Protocol: Per-file Statistics (`tightBounds`);
 Partition Value Serialization.
@@ -157,16 +157,16 @@ class _LeafSums:
         """Add the files of a block."""
         count = _member(block.stats, ("nullCount", *self._path))
         count = values_where(pc.fill_null(pc.less_equal(count, block.records), True), count)
-        is_all = pc.fill_null(pc.and_kleene(pc.equal(count, block.records), pc.greater(count, 0)), False)
-        is_certain = pc.or_(pc.invert(block.is_wide), pc.or_(is_all, pc.fill_null(pc.equal(count, 0), False)))
-        exact_counts = values_where(is_certain, pc.if_else(is_all, block.live_rows, count))
+        is_all_null = pc.fill_null(pc.and_kleene(pc.equal(count, block.records), pc.greater(count, 0)), False)
+        is_certain = pc.or_(pc.invert(block.is_wide), pc.or_(is_all_null, pc.fill_null(pc.equal(count, 0), False)))
+        exact_counts = values_where(is_certain, pc.if_else(is_all_null, block.live_rows, count))
         is_possible = pc.and_(pc.is_valid(count), pc.invert(is_certain))
         possible_counts = pc.if_else(block.is_empty, 0, values_where(is_possible, block.live_rows))
         self._exact_nulls += pc.sum(exact_counts).as_py() or 0
         self._possible_nulls += pc.sum(possible_counts).as_py() or 0
         is_unknown = pc.and_(pc.is_null(exact_counts), pc.is_null(possible_counts))
         self._are_nulls_known = self._are_nulls_known and not pc.any(is_unknown).as_py()
-        self._add_bounds(block, is_all)
+        self._add_bounds(block, is_all_null)
 
     def _add_bounds(self, block: _Block, is_all_null: pa.BooleanArray) -> None:
         low, high = (_member(block.stats, (name, *self._path)) for name in ("minValues", "maxValues"))

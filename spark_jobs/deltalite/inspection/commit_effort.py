@@ -1,6 +1,6 @@
 """The effort of a commit: the time before it, its replans, and the versions that other writers committed meanwhile.
 
-The values come from the provenance of the commit, which is hostile.
+The values come from the provenance of the commit. Its writer may have recorded anything, so invalid values are ignored.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from deltalite.txn.proposal import SOURCE_VERSIONS
 _T = TypeVar("_T")
 _MAX_PAIRS = 60
 _MAX_AUDITS = 100
-# The length of Airflow's columns for ids. A longer id names no task of any Airflow, and nor does one with characters
-# that are not printable. Databases refuse some of these, such as NUL and unpaired surrogates.
+# The length of Airflow's columns for ids. A longer id names no task of any Airflow. An id with characters that are not
+# printable names no task either. Databases refuse some of these characters, such as NUL and unpaired surrogates.
 _LONGEST_ID = 250
 # Parameters that have separate fields.
 _PARSED_PARAMETERS = frozenset({AUDITS, FLOWS, SOURCE_VERSIONS})
@@ -115,7 +115,7 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
     info = commit.info
     run, parameters, metrics = _run(info), info.get("operationParameters"), counts_of(info.get("operationMetrics"))
     operation = shown_text(info.get("operation"), max_length=60)
-    is_copied = operation.upper().split(" ")[0] in _OUTPUT_ROWS_ARE_NOT_ADDED
+    output_has_copies = operation.upper().split(" ")[0] in _OUTPUT_ROWS_ARE_NOT_ADDED
     return CommitEntry(
         version=commit.version,
         timestamp_ms=commit.timestamp_ms,
@@ -128,7 +128,7 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         user_metadata="" if run is not None else shown_text(info.get("userMetadata")),
         parameters=_pairs(parameters, left_out=_PARSED_PARAMETERS),
         metrics=_pairs(info.get("operationMetrics")),
-        rows_added=first_count(metrics, _INSERTED_ROWS if is_copied else _ADDED_ROWS),
+        rows_added=first_count(metrics, _INSERTED_ROWS if output_has_copies else _ADDED_ROWS),
         rows_removed=first_count(metrics, _REMOVED_ROWS),
         rows_updated=first_count(metrics, _UPDATED_ROWS),
         bytes_added=first_count(metrics, _ADDED_BYTES),

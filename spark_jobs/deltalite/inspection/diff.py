@@ -59,8 +59,8 @@ class Change:
 class FilesDiff:
     """The files that are only in one version, as tables with the columns path, size, stats and deletionVector.
 
-    `kept` is the number of files in both versions. `vectors_changed` is the number of paths in both tables: the file
-    is in both versions, with different deletion vectors.
+    `kept` is the number of files in both versions. `vectors_changed` is the number of paths that are both in `added`
+    and in `removed`: these files are in both versions, with different deletion vectors.
     """
 
     added: pa.Table

@@ -1,4 +1,4 @@
-"""The decision which maintenance pays for a table, from its measures and the thresholds of the request.
+"""Decides which maintenance steps pay, from the measures of a table and the thresholds of the request.
 
 Each decision has a reason, which reports show. A reason names the measure and its threshold.
 """

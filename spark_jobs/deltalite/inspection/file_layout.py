@@ -1,6 +1,7 @@
-"""How the bytes and rows of a version lie in files: classes of file sizes, and the largest partitions.
+"""The distribution of a version's bytes and rows over files: classes of file sizes, and the largest partitions.
 
-The values come from the log alone, without Spark. They are bounded, so that a process can hold those of many tables.
+The values come from the log alone, without Spark. They are bounded, so that a process can hold the values of many
+tables.
 """
 
 from __future__ import annotations
@@ -98,8 +99,10 @@ def _partitions(files: pa.Table, keys: list[str]) -> Iterator[PartitionSize]:
     groups = group_by_partition(files, keys)
     # The protocol writes NULL as an empty text, too.
     all_values = [tuple(texts[key] or None for key in keys) for texts in groups.combinations]
-    number_of: dict[tuple[str | None, ...], int] = {}
-    numbers = pa.array([number_of.setdefault(values, number) for number, values in enumerate(all_values)], pa.int64())
+    partition_numbers: dict[tuple[str | None, ...], int] = {}
+    numbers = pa.array(
+        [partition_numbers.setdefault(values, number) for number, values in enumerate(all_values)], pa.int64()
+    )
     deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
     sums = (
         pa.table(

@@ -1,6 +1,7 @@
 """The totals of a version's files: their number, bytes and rows.
 
-A list of a million files takes a second of processor time only for its memory, so `read_totals` reads it in blocks.
+The allocation of memory for a list of a million files takes a second of processor time, so `read_totals` reads the
+files in blocks.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Versions that packed files or that have a checkpoint are named, because a plot marks them.
 
 The totals of the newest version are known from its snapshot. The files that each commit adds and removes then lead back
-from version to version, so one read of the newest commits is enough. The log names a removed file without its rows, if
-the writer left them out. They are known if the same read contains the commit that added the file.
+from version to version, so one read of the newest commits is enough. If the writer left out the number of rows of a
+removed file, the number is known only if the same read contains the commit that added the file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Growth:
     - `points`: their totals, oldest first.
     - `log_bytes`: the bytes of the commits after the newest checkpoint at or before the version of each point. A value
       is None if the log cannot rebuild the version.
-    - `checkpoints`, `optimizes`: those of the versions that have a checkpoint, and those that an optimize committed.
+    - `checkpoints`, `optimizes`: the versions among the points that have a checkpoint, and that an optimize committed.
     - `readable`: the versions that the log can rebuild, as ranges. These may be older than the points.
     """
 
@@ -193,7 +193,7 @@ def _read_change(
     added = list(_files(bodies[AddFile.action], AddFile, file.name))
     removed = list(_files(bodies[RemoveFile.action], RemoveFile, file.name))
     if not removed and not any(body.get("dataChange") for body in bodies[AddFile.action]):
-        added = []  # The table's rows are the same, so these files are in the table: they get row ids or statistics.
+        added = []  # The commit changes no rows. It only adds row ids or statistics to files of the table.
     info = info or {}
     return _Change(
         version=time.version,

@@ -207,8 +207,8 @@ def _removed_files(
 ) -> tuple[pa.Table, pa.Table]:
     """Return the removed files whose retention has passed, and those that it keeps; both with `path` and `size`.
 
-    A file that only got another deletion vector is removed and added by the same path, so it is not dead. A vacuum has
-    deleted the files that were removed longer than the retention before it.
+    A file that only got another deletion vector is removed and added by the same path, so it is not dead. `vacuum` has
+    deleted the removed files whose retention had passed at its time.
     """
     tombstones = snapshot.tombstones(("path", "deletionTimestamp", "size"))
     tombstones = pa.table(
@@ -219,7 +219,7 @@ def _removed_files(
         }
     )
     active_paths = rewrite_noncanonical_paths(files["path"], canonical_path)
-    # The set of the removed paths is mostly small, and that of the active paths is not.
+    # The removed paths are the set to search in, because there are mostly fewer of them than active paths.
     is_removed = pc.is_in(active_paths, value_set=tombstones["path"].combine_chunks())
     added_again = active_paths.filter(is_removed).combine_chunks()
     inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=added_again)))

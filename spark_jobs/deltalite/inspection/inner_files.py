@@ -1,8 +1,8 @@
 """The files of a version that are inside of the table's folder, for a page that shows rows.
 
-A log can name any file that the process can read: a shallow clone names those of its source, and a hostile writer
-those of another table. A user who may see the rows of a table may not see those of other tables, so a page must not
-read them.
+A log can name any file that the process can read: a shallow clone names the files of its source, and a hostile writer
+names the files of another table. A user who may see the rows of this table need not have the right to see the rows of
+other tables. So a page must not read files outside of the folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ File = TypeVar("File", bound=_File)
 
 
 def inner_files(files: Iterable[File], root: str) -> Iterator[File]:
-    """Yield the files of a table whose address is `root`.
+    """Yield the given files of the table with the address `root`, after a check that each is inside of its folder.
 
     Raises:
         UnsupportedFeatureError: a file or its deletion vector is outside of the table's folder.

@@ -15,7 +15,7 @@ from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
 
 CompleteRow = Callable[[Snapshot, TableRow], TableRow]
-"""Completes the row of a table with what only the caller knows, from the snapshot that the measures come from."""
+"""A function of the caller that adds values to the row of a table. It gets the snapshot that was measured."""
 
 
 def health_rows(

@@ -24,8 +24,8 @@ def shown_text(value: Any, *, name: str = "", max_length: int = MAX_LENGTH) -> s
 
     Args:
         value: the value. A value that is not a text is shown as JSON.
-        name: the name of the setting that has the value. The value of a secret setting becomes stars. So does the value
-            of a setting whose name is too long to search it.
+        name: the name of the setting that has the value. The value becomes stars if the setting is secret, or if its
+            name is too long to decide this.
         max_length: the number of characters after which the text ends with an ellipsis.
     """
     if value is None:

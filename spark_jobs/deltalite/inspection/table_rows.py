@@ -157,13 +157,12 @@ class TableRow:
 
     @property
     def summary(self) -> str:
-        """One text: the error, or the steps that were done or are due, or the word healthy."""
+        """The error, the reason to skip the table, or the steps that are not `NOT_NEEDED`; else `healthy`."""
         if self.error is not None:
             return f"{self.error.kind}: {self.error.message}"
         if self.skip_reason is not None:
             return self.skip_reason
-        quiet_outcomes = {Outcome.NOT_NEEDED}
-        texts = [f"{s.step} {s.outcome}: {s.reason}" for s in self.steps if s.outcome not in quiet_outcomes]
+        texts = [f"{s.step} {s.outcome}: {s.reason}" for s in self.steps if s.outcome is not Outcome.NOT_NEEDED]
         return "; ".join(texts) or Status.HEALTHY.value
 
 

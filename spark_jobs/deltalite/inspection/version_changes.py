@@ -75,8 +75,8 @@ def read_version_changes(store: LogStore, version: int) -> VersionChanges:
         before = Snapshot.load(store, version - 1) if version > 0 else None
     except (VersionNotFoundError, VersionGapError):
         before = None
-    compared = diff(after if before is None else before, after)
-    files = compared.files
+    table_diff = diff(after if before is None else before, after)
+    files = table_diff.files
     return VersionChanges(
         before=None if before is None else before.version,
         commit=entry_of_version(store, after),
@@ -86,16 +86,16 @@ def read_version_changes(store: LogStore, version: int) -> VersionChanges:
         vectors_changed=files.vectors_changed,
         bytes_added=files.added_bytes,
         bytes_removed=files.removed_bytes,
-        rows_before=None if before is None else compared.rows.before,
-        rows_after=compared.rows.after,
+        rows_before=None if before is None else table_diff.rows.before,
+        rows_after=table_diff.rows.after,
         total_files=after.files.num_rows,
         total_bytes=bytes_of(after.files),
         added_paths=_paths(files.added),
         removed_paths=_paths(files.removed),
-        schema=_changes(compared.schema),
-        properties=_changes(compared.properties),
-        protocol=_changes(compared.protocol),
-        metadata=_changes(compared.metadata),
+        schema=_changes(table_diff.schema),
+        properties=_changes(table_diff.properties),
+        protocol=_changes(table_diff.protocol),
+        metadata=_changes(table_diff.metadata),
     )
 
 

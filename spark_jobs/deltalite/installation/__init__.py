@@ -1,5 +1,5 @@
-"""The locations and versions of Spark and Java, and the checks of `deltalite doctor`.
+"""The locations and versions of Spark and Java, the checks of `deltalite doctor`, and archives of Spark's classes.
 
-`cli` and the provider call it. The package uses only the standard library.
+`cli` and the provider call the package. It uses only the standard library.
 Begin with `checks.py` (the result of a check), then `doctor.py`.
 """

@@ -152,7 +152,8 @@ def chooses_archive(options: Iterable[str]) -> bool:
 def record_use(archive: Path) -> None:
     """Record that a task uses an archive now.
 
-    The time is that of a small file. With the time of the archive, a container would copy the archive out of its image.
+    The function sets the modification time of a small file (`use_file`). If it set the time of the archive, a container
+    would copy the archive out of its image.
     """
     with suppress(OSError):  # for example, a folder that the container mounts read-only
         use_file(archive).touch()

@@ -4,8 +4,9 @@ One process of a user makes an archive at a time. The JVM writes to a temporary 
 its name. So tasks never use a part of an archive. Making an archive removes archives that no task has used for a week.
 
 A JVM refuses to write an archive if its class path has a folder with files. Spark's configuration folder is always in
-the class path. The training job therefore runs only if this folder is empty or missing. Folders of Hadoop's
-configuration come after the jars, so the training job runs without them, and a job with them uses the archive.
+the class path. The training job therefore runs only if this folder is empty or missing. It also runs without the
+folders of Hadoop's configuration. A job with these folders can use the archive, because they come after the jars in the
+class path.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ def _private_folder() -> Path:
     folder = open_private_folder()
     if folder is None:
         raise InstallationError(
-            f"Cannot make a class archive: another user may write to {private_folder_path()}, or it is no folder.",
-            remedy="Remove it, or name another temporary folder by TMPDIR for this command and for the worker.",
+            f"Cannot make a class archive: another user may write to {private_folder_path()}, or it is not a folder.",
+            remedy="Remove it, or set TMPDIR to another temporary folder for this command and for the worker.",
         )
     return folder
 
@@ -140,7 +141,7 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
     except OSError as error:
         raise InstallationError(
             f"Cannot make a class archive in {name.folder}: {error}.",
-            remedy="Make room, or name another temporary folder by TMPDIR. Tasks run without an archive.",
+            remedy="Free space, or set TMPDIR to another temporary folder. Tasks run without an archive.",
         ) from error
     name.forget_failure()
     return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=time.monotonic() - started)
@@ -153,8 +154,8 @@ def _check_class_path(program: str, environ: Mapping[str, str]) -> None:
         raise InstallationError(
             f"Cannot make a class archive: Spark's configuration folder {conf} has files. The folder is in the class "
             "path, and Java archives no classes if a folder in the class path has files.",
-            remedy="Empty the folder, or name an empty one by SPARK_CONF_DIR, and put its settings into the Spark "
-            "connection or `conf`. Or leave it: tasks run without an archive.",
+            remedy="Empty the folder or set SPARK_CONF_DIR to an empty folder, and put the settings into the Spark "
+            "connection or `conf`. Or change nothing: tasks run without an archive.",
         )
 
 
@@ -218,7 +219,7 @@ def reason_in(log: str) -> str:
 
 
 def _remove_unused_archives(folder: Path, *, now: float) -> None:
-    """Remove archives that no task has used for a week, and old memories of failures. Running JVMs keep theirs."""
+    """Remove archives that no task has used for a week, and old records of failures. Running JVMs keep theirs."""
     for file in [
         *folder.glob(f"{ARCHIVE_PREFIX}*{ARCHIVE_SUFFIX}"),
         *folder.glob(f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"),

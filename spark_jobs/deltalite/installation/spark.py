@@ -78,7 +78,7 @@ def find_spark_submit(program: str, environ: Mapping[str, str]) -> str:
         return beside_python
     raise InvalidRequestError(
         f"The program '{program}' is not on the PATH of this worker.",
-        remedy="Install Spark (pip install 'airflow-provider-deltalite[pyspark]'), or name it by `spark_binary`.",
+        remedy="Install Spark (pip install 'airflow-provider-deltalite[pyspark]'), or set `spark_binary` to its path.",
     )
 
 

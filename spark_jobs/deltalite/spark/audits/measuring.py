@@ -117,12 +117,12 @@ class _Measuring:
     def measurements(self) -> list[Measurement]:
         numbered = list(enumerate(self._audits))
         passes = {
-            scope: self._pass_of_all([(n, resolved) for n, resolved in numbered if resolved.scope is scope])
+            scope: self._pass_or_none([(n, resolved) for n, resolved in numbered if resolved.scope is scope])
             for scope in {resolved.scope for resolved in self._audits}
         }
         return [self._measurement(n, resolved, passes[resolved.scope]) for n, resolved in numbered]
 
-    def _pass_of_all(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates | None:
+    def _pass_or_none(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates | None:
         """Return the aggregates of the audits, or None if SQL of one of them cannot be computed for a row."""
         try:
             return self._pass(audits)
@@ -134,7 +134,7 @@ class _Measuring:
     def _pass(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates:
         """Return the aggregates of audits of one scope by name: the number of the audit, or `rows`."""
         aggregates = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
-        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.share_limit is not None for _, r in audits)
+        needs_count = any(_needs_row_count(resolved) for _, resolved in audits)
         scope = audits[0][1].scope
         if not aggregates and not (needs_count and scope not in self._row_counts):
             return {}
@@ -145,14 +145,16 @@ class _Measuring:
     def _measurement(self, number: int, resolved: ResolvedAudit, values: _Aggregates | None) -> Measurement:
         """Measure an audit. `values` are the aggregates of its scope; None if the audit needs a separate pass."""
         try:
-            return self._measured(number, resolved, self._pass([(number, resolved)]) if values is None else values)
+            aggregates = self._pass([(number, resolved)]) if values is None else values
+            return self._measurement_with(aggregates, number, resolved)
         except SPARK_ERRORS as error:
             problem = row_problem(error)
             if problem is None:
                 raise
             return Measurement(value=None, error=problem[:_MAX_ERROR_CHARACTERS])
 
-    def _measured(self, number: int, resolved: ResolvedAudit, values: _Aggregates) -> Measurement:
+    def _measurement_with(self, values: _Aggregates, number: int, resolved: ResolvedAudit) -> Measurement:
+        """Measure an audit with the aggregates of its scope, and with a separate query if it needs one."""
         audit, version = resolved.audit, None if resolved.other is None else resolved.other.version
         count = self._row_count(resolved, values)
         measure = partial(Measurement, rows=count, version=version)
@@ -181,10 +183,14 @@ class _Measuring:
         if _ROW_COUNT in values:
             return int(values[_ROW_COUNT] or 0)
         count_rows = self._row_counts.get(resolved.scope)
-        needs_count = resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.share_limit is not None
-        return count_rows() if needs_count and count_rows is not None else None
+        return count_rows() if _needs_row_count(resolved) and count_rows is not None else None
 
     def _frame(self, scope: AuditScope) -> DataFrame:
         if scope not in self._frames:
             self._frames[scope] = self._scopes[scope].frame()
         return self._frames[scope]
+
+
+def _needs_row_count(resolved: ResolvedAudit) -> bool:
+    """Whether the number of rows in the scope is the measured value, or the audit has a limit on a share of it."""
+    return resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.share_limit is not None

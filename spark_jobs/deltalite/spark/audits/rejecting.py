@@ -45,7 +45,8 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
     """Compute the rows of a source once, and separate those that audits reject.
 
     The conditions read the columns of the source, also by the name `source`. A row for which the SQL `delete_when` is
-    true deletes its key. It is a good row: the values of a deleted row are often missing, and without it the key stays.
+    true deletes its key. Such a row is always good: its other values are often missing, and if the row were rejected,
+    the key would stay.
 
     Raises:
         InvalidRequestError: a condition is wrong, or fails for a row.

@@ -63,7 +63,7 @@ def resolve_audits(
     """Resolve the audits on rows with these columns. `table` is the address of the audited table.
 
     Audits that name the same version of another table share one snapshot of it. The operation itself resolves and
-    measures audits of level `quarantine`, because its rejected rows are no rows of the table.
+    measures audits of level `quarantine`, because its rejected rows are not rows of the table.
 
     Raises:
         InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.
@@ -99,7 +99,7 @@ def key_counts(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
 
 
 def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return a frame of one row, with the number of rows of which another row has the same key."""
+    """Return a frame of one row, with the number of rows whose key another row has too."""
     return key_counts(rows, fields).agg(F.sum("rows"))
 
 
@@ -108,11 +108,11 @@ def rows_without_reference(
 ) -> DataFrame:
     """Return the rows, with the columns `fields` only, that no row of `other_rows` matches."""
     keys = _without_nulls(rows.select(*[column_named(field.name).alias(f"key{n}") for n, field in enumerate(fields)]))
-    others = other_rows.select(*[column_named(field.name).alias(f"other{n}") for n, field in enumerate(other_fields)])
+    other_keys = other_rows.select(*[column_named(f.name).alias(f"other{n}") for n, f in enumerate(other_fields)])
     condition = F.lit(True)
     for number in range(len(fields)):
         condition = condition & (F.col(f"key{number}") == F.col(f"other{number}"))
-    return keys.join(others, condition, "left_anti")
+    return keys.join(other_keys, condition, "left_anti")
 
 
 def _without_nulls(keys: DataFrame) -> DataFrame:

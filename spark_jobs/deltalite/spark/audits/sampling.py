@@ -4,8 +4,8 @@
 - `unique`: the keys that most rows have, each with its number of rows.
 - `references`: the values that most rows have and the other table lacks, each with its number of rows.
 
-An audit without bad rows, or whose SQL cannot be computed for a row, has no samples. A failed query only costs the
-samples.
+An audit without bad rows, or whose SQL cannot be computed for a row, has no samples. If the query for the samples
+fails, only the samples are missing.
 """
 
 from __future__ import annotations

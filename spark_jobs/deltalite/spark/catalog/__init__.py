@@ -1,4 +1,4 @@
-"""The catalog of the user's session, such as a Hive metastore, as the configuration says.
+"""The catalog of the user's Spark session, such as a Hive metastore. The configuration of the session selects it.
 
-Commands that find tables by their schema call it. Begin with `tables.py`.
+Commands that find tables by their schema call this package. Begin with `tables.py`.
 """

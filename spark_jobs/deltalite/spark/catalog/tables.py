@@ -17,13 +17,14 @@ from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, query_probl
 
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 Description = str | DeltaLiteError
-"""The description of a table, or the error because of which the catalog does not describe it."""
+"""The description of a table, or the error if the catalog cannot describe the table."""
 
 
 def describe_tables(spark: SparkSession, schema: Sequence[str]) -> dict[str, Description]:
     """Return the descriptions of the tables and views of a schema, by their names in the schema.
 
-    `schema` are the parts of its name. If the catalog fails for one table, the others are described one by one.
+    `schema` has the parts of the schema's name. If the catalog cannot describe all tables in one query, because one of
+    them fails, each table gets a separate query.
 
     Raises:
         TableNotFoundError: the catalog does not have the schema, or the session does not have the catalog.

@@ -36,16 +36,19 @@ def unknown_name(
 
 
 def known_values(frame: DataFrame, schema: StructType, table: StructType) -> DataFrame:
-    """Return the rows without the columns that the table does not have. `schema` has the columns, perhaps not all."""
-    unknown = [field.name for field in schema if table.find(field.name) is None]
-    known = {}
+    """Return the rows without the columns of `schema` that the table does not have.
+
+    The rows may also have columns that `schema` lacks. These columns stay.
+    """
+    unknown_names = [field.name for field in schema if table.find(field.name) is None]
+    values_to_replace = {}
     for field in schema:
         column = table.find(field.name)
         if column is not None and _known_type(field.type, column.type) != field.type:
-            known[field.name] = _known_value(column_named(field.name), field.type, column.type)
-    if known:
-        frame = frame.withColumns(known)
-    return frame.drop(*map(column_named, unknown)) if unknown else frame
+            values_to_replace[field.name] = _known_value(column_named(field.name), field.type, column.type)
+    if values_to_replace:
+        frame = frame.withColumns(values_to_replace)
+    return frame.drop(*map(column_named, unknown_names)) if unknown_names else frame
 
 
 def _unknown_name_in(value: Column, data_type: DataType, table: DataType, path: str) -> Column | None:

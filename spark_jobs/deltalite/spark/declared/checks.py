@@ -17,7 +17,7 @@ from deltalite.spark.columns.guards import not_null_guards, violation, with_guar
 from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, request_error_builder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error, first_line
 from deltalite.spark.scan.frame import scan
-from deltalite.spark.write.column_defaults import default_columns, rule_guards
+from deltalite.spark.write.column_defaults import default_columns, refuse_computed_columns, rule_guards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,15 +73,11 @@ def _check_generated(
     if not generated:
         return
     expressions = Expressions.of_table(spark, schema)
-    computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in generated:
         text = rules.generated[field.name]
         error_for = _schema_error_builder(f"generation expression of the column '{field.name}'", text)
         _, read_names = expressions.value(text, field.type, error_for, allows_non_determinism=False)
-        if read_names & computed_names:
-            raise error_for(
-                f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}."
-            )
+        refuse_computed_columns(read_names, rules, error_for)
         _, data_type, is_non_deterministic = expressions.typed_value(text, error_for)
         if is_non_deterministic:
             raise error_for("another evaluation may return another value.")

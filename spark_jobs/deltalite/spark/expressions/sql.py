@@ -14,7 +14,7 @@ all columns, because the rows also have helper columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from pyspark.errors import AnalysisException, ParseException
@@ -119,20 +119,11 @@ class Expressions:
 
         The expression may hold aggregates, but must be deterministic.
         """
-        try:
-            frame = self._rows.agg(F.expr(text).alias("value"))
-        except (AnalysisException, ParseException) as error:
-            raise error_for(first_line(error)) from error
-        plan = query_execution(frame).analyzed()
-        is_plain = plan.getClass().getSimpleName() == "Aggregate" and plan.children().size() == 1
-        if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
-            raise error_for("it does not return exactly one value for all rows.")
-        node = plan.expressions().apply(0)
+        node = self._expression_of(
+            lambda: self._rows.agg(F.expr(text).alias("value")), "Aggregate", error_for, value_for="all rows"
+        )
         nodes = nodes_of(node)
-        kinds = map(kind_of, nodes)
-        forbidden_kind = next((kind for kind in kinds if _FORBIDDEN_KINDS_IN_AGGREGATES.search(kind)), None)
-        if forbidden_kind is not None:
-            raise error_for(f"it may not use {forbidden_kind}.")
+        _refuse_kinds(map(kind_of, nodes), _FORBIDDEN_KINDS_IN_AGGREGATES, error_for)
         part = non_deterministic_part(nodes, text)
         if part is not None or not node.deterministic():
             raise error_for(f"it contains {part or 'a function'}, and each evaluation may return another value.")
@@ -163,24 +154,33 @@ class Expressions:
 
     def _resolve(self, column: Column, error_for: ErrorBuilder) -> Any:
         """Return Catalyst's analyzed expression of a column, or raise an error of `error_for`."""
+        # A generator, a window function or an aggregate adds a step to the plan.
+        return self._expression_of(
+            lambda: self._rows.select(column.alias("value")), "Project", error_for, value_for="a row"
+        )
+
+    def _expression_of(
+        self, make_frame: Callable[[], DataFrame], step: str, error_for: ErrorBuilder, *, value_for: str
+    ) -> Any:
+        """Return Catalyst's analyzed expression of a frame with one column, whose plan is one `step` on the rows.
+
+        Raise an error of `error_for` if Spark cannot analyze the frame, or if the plan has more steps.
+        """
         try:
-            frame = self._rows.select(column.alias("value"))
+            frame = make_frame()
         except (AnalysisException, ParseException) as error:
             raise error_for(first_line(error)) from error
         plan = query_execution(frame).analyzed()
-        # A generator, a window function or an aggregate adds a step to the plan.
-        is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
-        if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
-            raise error_for("it does not return exactly one value for a row.")
+        is_one_step = plan.getClass().getSimpleName() == step and plan.children().size() == 1
+        if not is_one_step or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
+            raise error_for(f"it does not return exactly one value for {value_for}.")
         return plan.expressions().apply(0)
 
     def _check(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
         """Refuse forbidden parts of an expression, and return the columns that it reads, in lower case."""
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
-        forbidden_kind = next((kind for kind in kinds if self._forbidden_kinds.search(kind)), None)
-        if forbidden_kind is not None:
-            raise error_for(f"it may not use {forbidden_kind}.")
+        _refuse_kinds(kinds, self._forbidden_kinds, error_for)
         if not allows_non_determinism and not node.deterministic():
             raise error_for("it is not deterministic.")
         return frozenset(
@@ -190,6 +190,12 @@ class Expressions:
     def _check_no_star(self, text: str, error_for: ErrorBuilder) -> None:
         if self._is_repeated and has_star_for_all_columns(self._rows.sparkSession, text):
             raise error_for("it contains *, which stands for all columns. Name the columns.")
+
+
+def _refuse_kinds(kinds: Iterable[str], forbidden_kinds: re.Pattern[str], error_for: ErrorBuilder) -> None:
+    forbidden_kind = next((kind for kind in kinds if forbidden_kinds.search(kind)), None)
+    if forbidden_kind is not None:
+        raise error_for(f"it may not use {forbidden_kind}.")
 
 
 def has_star_for_all_columns(spark: SparkSession, text: str) -> bool:

@@ -2,8 +2,8 @@
 
 The writer of the frame gets a file for each partition, and the task number identifies the bin. A large bin is read by
 one task, in a union of scans: no row is shuffled, and rows keep their order. Each branch of a union costs some tens of
-milliseconds before Spark reads a row. So many small bins are read in one scan, and their rows are shuffled by the
-number of the bin. Executors run no Python.
+milliseconds before Spark reads a row. Therefore one scan reads all small bins if there are many of them, and their rows
+are shuffled by the number of the bin. Executors run no Python.
 """
 
 from __future__ import annotations

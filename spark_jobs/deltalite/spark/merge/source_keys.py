@@ -78,8 +78,8 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
     if count == 0:
         return SourceKeys(size=size, on_target=Constant(truth=False))
     predicates, spread_keys = [], []
-    for n, key in enumerate(usable_keys):
-        low, high, value_count = key_aggregates[3 * n : 3 * n + 3]
+    for number, key in enumerate(usable_keys):
+        low, high, value_count = key_aggregates[3 * number : 3 * number + 3]
         has_nulls = value_count < count
         predicate = _value_list(source, key, partition_columns)
         if predicate is None:

@@ -8,7 +8,7 @@ because `TEXT_SETTINGS` makes the division of files into blocks depend on their 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -25,7 +25,7 @@ TEXT_SETTINGS = {
     "spark.sql.files.openCostInBytes": "4MB",
     "spark.sql.legacy.codingErrorAction": "true",  # replaces invalid bytes, as Spark's readers do
 }
-"""The settings with which the caller of `numbered_lines` must call it and run the query."""
+"""The caller of `numbered_lines` must apply these settings to the call and to the query."""
 FILE, LINE, TEXT = "file", "line", "_deltalite_text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
 CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"
@@ -75,12 +75,12 @@ def numbered_lines(spark: SparkSession, addresses: Sequence[str], line_format: L
     Call the function and run the query with the settings `TEXT_SETTINGS`.
     """
     lines = _lines(spark, addresses, line_format)
-    by_path = {path_key(address): address for address in addresses}
+    by_path = addresses_by_path(addresses)
     if line_format.is_whole_text:
         paths = [row[0] for row in lines.select(_PATH).collect()]
         files = pa.table({_PATH: paths, FILE: [address_of(path, by_path) for path in paths]})
-        named = lines.join(F.broadcast(spark.createDataFrame(files)), _PATH)
-        return named.select(FILE, F.lit(None).cast("bigint").alias(LINE), TEXT)
+        lines_of_files = lines.join(F.broadcast(spark.createDataFrame(files)), _PATH)
+        return lines_of_files.select(FILE, F.lit(None).cast("bigint").alias(LINE), TEXT)
     blocks = spark.createDataFrame(_numbered_blocks(_count_blocks(lines, line_format), by_path))
     numbered = lines.join(F.broadcast(blocks), [_PATH, _BLOCK])
     is_header = F.col(_ID).eqNullSafe(F.col(_HEADER_ID)) if line_format.has_header else F.lit(False)
@@ -96,8 +96,16 @@ def path_key(path: str) -> str:
     return f"/{path.removeprefix('file:').lstrip('/')}"
 
 
+def addresses_by_path(addresses: Iterable[str]) -> dict[str, str]:
+    """Return canonical addresses by their paths, for `address_of`."""
+    return {path_key(address): address for address in addresses}
+
+
 def address_of(spark_path: str, by_path: Mapping[str, str]) -> str:
-    """Return the canonical address of a path in Spark's spelling; the path itself if it is unknown."""
+    """Return the canonical address of a path in Spark's spelling; the path itself if it is unknown.
+
+    `by_path` is the result of `addresses_by_path`.
+    """
     return by_path.get(path_key(unquote(spark_path)), spark_path)
 
 

@@ -84,8 +84,8 @@ def reason_of(
         to_type = types.get(column.name.lower(), field.type)
         is_bad = text.isNotNull() & value.isNull()
         if isinstance(column.dataType, _NESTED_TYPES):
-            alone = parsed_record(record, file_format, spark_types.StructType([column]), options)
-            is_bad = text.isNotNull() & alone.getField(CORRUPT).isNotNull()
+            parsed_column = parsed_record(record, file_format, spark_types.StructType([column]), options)
+            is_bad = text.isNotNull() & parsed_column.getField(CORRUPT).isNotNull()
         reasons.append(F.when(is_bad, _column_reason(column.name, str(to_type), text, "cannot be read as it")))
         is_lost = loses_value(value, field.type, to_type)
         if is_lost is not None:
@@ -94,9 +94,10 @@ def reason_of(
 
 
 def _column_reason(name: str, type_text: str, text: Column, problem: str) -> Column:
-    shown = F.when(F.length(text) > _SHOWN_CHARACTERS, F.concat(F.left(text, F.lit(_SHOWN_CHARACTERS)), F.lit("...")))
+    beginning = F.concat(F.left(text, F.lit(_SHOWN_CHARACTERS)), F.lit("..."))
+    shown_text = F.when(F.length(text) > _SHOWN_CHARACTERS, beginning).otherwise(text)
     prefix = F.lit(f"The column '{name}' has the type {type_text}, and the text '")
-    return F.concat(prefix, F.coalesce(shown, text), F.lit(f"' {problem}."))
+    return F.concat(prefix, shown_text, F.lit(f"' {problem}."))
 
 
 def _shape_reason(
@@ -125,7 +126,7 @@ def _csv_column_count(record: Column, options: Mapping[str, str]) -> Column:
 
 
 def csv_patterns(options: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return Java's regular expressions of a separator, and of a quoted text at the begin of a column.
+    """Return Java's regular expressions for a separator, and for a quoted text at the beginning of a column.
 
     The second one is None if the source has no quotes. Its first group is the text before the quote.
     """
@@ -135,11 +136,13 @@ def csv_patterns(options: Mapping[str, str]) -> tuple[str, str | None]:
     quote, escape = values.get("quote", '"'), values.get("escape", "\\")
     if len(quote) != 1 or quote == "\0":
         return pattern, None
-    q, e = _escaped(quote), _escaped(escape)
+    quote_pattern, escape_pattern = _escaped(quote), _escaped(escape)
+    two_quotes = f"{quote_pattern}{quote_pattern}"
     # Possessive quantifiers, because Java's matcher would need a deep stack for a long text.
-    plain = f"[^{q}{e}]*+"
-    escapes = f"{q}{q}" if escape in ("", quote) else f"(?:{q}{q}|{e}.)"
-    return pattern, f"(?s)(^|{pattern})\\s*+{q}{plain}(?:{escapes}{plain})*+{q}"
+    plain = f"[^{quote_pattern}{escape_pattern}]*+"
+    escaped = two_quotes if escape in ("", quote) else f"(?:{two_quotes}|{escape_pattern}.)"
+    quoted_text = f"{quote_pattern}{plain}(?:{escaped}{plain})*+{quote_pattern}"
+    return pattern, f"(?s)(^|{pattern})\\s*+{quoted_text}"
 
 
 def _escaped(text: str) -> str:

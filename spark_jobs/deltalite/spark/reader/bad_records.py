@@ -3,8 +3,8 @@
 A record is bad if it does not fit the schema with which the files are read. The separation has two steps:
 
 1. The query that writes the good records leaves the bad ones out. Spark observes which files have bad records.
-2. A second query reads only these files, and returns their bad records with line numbers and reasons. Of very many
-   files, it also reads a few without bad records (`observed_files.py`).
+2. A second query reads only these files, and returns their bad records with line numbers and reasons. If there are very
+   many files, it also reads a few files without bad records (`observed_files.py`).
 
 Both steps parse whole records, also if the query needs only some columns.
 Spark's readers parse bytes and its functions parse texts, so they can differ, such as for invalid UTF-8. If the second
@@ -36,8 +36,8 @@ from deltalite.spark.reader.bad_record_lines import (
     TEXT,
     TEXT_SETTINGS,
     address_of,
+    addresses_by_path,
     numbered_lines,
-    path_key,
 )
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, as_texts, parsed_record, reason_of
 from deltalite.spark.reader.json_records import COUNT, RECORD, SUBJECT, bad_json_records
@@ -143,7 +143,7 @@ class RecordSeparation:
     def bad_records(self, spark: SparkSession) -> DataFrame:
         """Return the bad records as rows of `FILE`, `LINE`, `REASON` and `RECORD`, computed once.
 
-        Call `counts` or `count_all` before, which must have found a bad record.
+        Call `counts` or `count_all` first. It must have counted at least one bad record.
 
         Raises:
             SourceError: a file changed after the count, or cannot be read.
@@ -237,7 +237,7 @@ def _csv_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
 def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str]) -> DataFrame:
     """Return the bad records as Spark's reader returns them, without line numbers.
 
-    If a record can be parsed and does not fit, it is the text that Spark makes of the columns.
+    If a record can be parsed but does not fit, its text is made from its columns.
     """
     schema = part.schema
     if schema.source.format == "json":
@@ -249,7 +249,7 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
     record = F.coalesce(F.col(CORRUPT), text)
     rows = part.read(addresses).where(F.col(CORRUPT).isNotNull() | schema.is_unfit(column_named))
     rows = compute_once(rows)
-    by_path = {path_key(address): address for address in addresses}
+    by_path = addresses_by_path(addresses)
     paths = [row[0] for row in rows.select(PATH).distinct().collect()]
     names = [address_of(path, by_path) for path in paths]
     files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})

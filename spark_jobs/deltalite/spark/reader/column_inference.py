@@ -27,7 +27,7 @@ class ColumnInference:
         spark: the session.
         files: all files of the read.
         loader: the loader of the files.
-        drops_bad_records: whether a record that cannot be parsed decides nothing. Otherwise it is an error.
+        drops_bad_records: whether records that cannot be parsed are ignored. Otherwise such a record is an error.
     """
 
     def __init__(self, spark: SparkSession, files: SourceFiles, loader: FileLoader, *, drops_bad_records: bool) -> None:
@@ -54,28 +54,28 @@ class ColumnInference:
 
     def error_with_file(self, error: NamesError) -> NamesError:
         """Return the error of `columns` for all files, with the address of a file whose names do not fit together."""
-        address = self._find_failing(lambda error: isinstance(error, NamesError))
+        address = self._find_failing(lambda failure: isinstance(failure, NamesError))
         problem = error.problem
         if address is not None:  # else only the names of several files together do not fit
             problem = problem.replace(f"the files in {self.files.folder}", address)
         return NamesError(problem, remedy=error.remedy)
 
     def bad_record_error(self) -> SourceError:
-        """Return the error if `columns` fails for all files because of a record that is no JSON."""
+        """Return the error if `columns` fails for all files because of a record that is not JSON."""
         address = self._find_failing(is_bad_record)
         return SourceError(
             f"Nothing was written: a record of {address or self.files.folder} is not a JSON object.",
             remedy=REMEDY_FOR_BAD_RECORD,
         )
 
-    def _find_failing(self, fails_by: Callable[[Exception], bool]) -> str | None:
-        """Return a file of which no columns can be inferred because of an error, None if only several files fail."""
+    def _find_failing(self, is_relevant: Callable[[Exception], bool]) -> str | None:
+        """Return a file for which `columns` raises a relevant error; None if only several files together do."""
 
         def is_bad(addresses: Sequence[str]) -> bool:
             try:
                 self.columns(addresses)
             except (NamesError, *SPARK_ERRORS) as error:
-                return fails_by(error)
+                return is_relevant(error)
             return False
 
         return find_one_bad_file(self.files.addresses, is_bad)

@@ -1,8 +1,8 @@
 """The rows of CSV files.
 
-Spark assigns the columns of a schema to those of a CSV file by position, whatever the header says. So this reader reads
-the headers, and loads files with different headers separately. Without a header, the columns have the order of the
-table.
+Spark assigns the columns of a schema to the columns of a CSV file by position, and ignores the header. So this reader
+reads the headers, and loads files with different headers separately. Without a header, the columns have the order of
+the table.
 
 If the source has a schema, a file is read in one of these ways:
 
@@ -73,8 +73,10 @@ class CsvReader:
 
     def columns_of(self, addresses: Iterable[str]) -> list[StructType]:
         """Return the columns of some of the files that `frame` has read by their headers."""
-        some = set(addresses)
-        headers = (header for header, files in self._addresses_by_header.items() if not some.isdisjoint(files))
+        wanted_addresses = set(addresses)
+        headers = (
+            header for header, files in self._addresses_by_header.items() if not wanted_addresses.isdisjoint(files)
+        )
         return [columns_by_header(header, self._table, {}) for header in headers]
 
     def _columns_by_position(self) -> StructType:
@@ -127,8 +129,8 @@ class CsvReader:
     ) -> DataFrame:
         """Return the rows of files with the same header, with the columns of the schema in its order.
 
-        `names` are those of the columns that are not in the names of folders. As from Spark, the columns of folders
-        come after them.
+        `names` are the columns whose values are in the files. As in Spark, the columns with values in the names of
+        folders come after them.
         """
         fields = {field.name.lower(): field for field in schema}
         header_fields = [
@@ -136,12 +138,12 @@ class CsvReader:
         ]
         in_folders = [field for field in schema if field.name not in names]
         frame = self._loader.load(addresses, spark_types.StructType(header_fields + in_folders), _ALL_COLUMNS)
-        missing = {name.lower() for name in names} - {name.lower() for name in header}
-        nulls = {fields[name].name: F.lit(None).cast(fields[name].dataType) for name in sorted(missing)}
-        ignored = {field.name for field in header_fields if field.name.lower() not in fields}
-        stored = {name.lower() for name in names}
-        others = [name for name in frame.columns if name.lower() not in stored and name not in ignored]
-        return frame.withColumns(nulls).select(*map(column_named, [*names, *others]))
+        lower_names = {name.lower() for name in names}
+        missing_names = lower_names - {name.lower() for name in header}
+        nulls = {fields[name].name: F.lit(None).cast(fields[name].dataType) for name in sorted(missing_names)}
+        ignored_names = {field.name for field in header_fields if field.name.lower() not in fields}
+        last_names = [name for name in frame.columns if name.lower() not in lower_names and name not in ignored_names]
+        return frame.withColumns(nulls).select(*map(column_named, [*names, *last_names]))
 
     def _schema_of_reader(self, ddl: str) -> spark_types.StructType:
         """Return the columns of the schema as Spark's reader parses it."""

@@ -23,7 +23,7 @@ _TRUE = "true"
 
 
 class CsvHeaderReader:
-    """Reads headers with the options of a CSV source, without regard to the case of their names."""
+    """Reads headers with the options of a CSV source. The names of the options are case-insensitive."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
@@ -74,7 +74,7 @@ class CsvHeaderReader:
         return self._options.get("encoding", self._options.get("charset", "utf-8"))
 
     def _text(self, data: bytes, errors: str) -> str:
-        """Return the text of the data. Bytes that are no text become U+FFFD ("replace"), or are left out ("ignore")."""
+        """Return the text of the data. Bytes that are not text become U+FFFD ("replace") or are left out ("ignore")."""
         try:
             text = data.decode(self._encoding, errors)
         except LookupError as error:
@@ -132,7 +132,7 @@ def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
     """Return the start of the content of a file that may be compressed, by the end of its name.
 
     Raises:
-        UnreadableFileError: the data is damaged, or it `is_whole` and ends too early.
+        UnreadableFileError: the data is damaged, or is all data of the file (`is_whole`) and ends too early.
         SourceError: the library cannot decompress the format.
     """
     if name.endswith(_UNREAD_COMPRESSIONS):

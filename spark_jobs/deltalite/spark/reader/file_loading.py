@@ -69,7 +69,7 @@ class SourceFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReading:
-    """A separation reads JSON files as lines (`json_records.py`), because Spark's reader accepts some bad records.
+    """How to read JSON files as lines (`json_records.py`). Spark's reader would accept some of their bad records.
 
     `names` are the columns of all records, None if the names in the records are not checked.
     """
@@ -144,11 +144,11 @@ class FileLoader:
                 for group, files in groups.items()
             ]
         elif isinstance(schema, StructType):
-            known = schema
+            typed_columns = schema
             if self._all_columns is not None:
-                known = known_columns(schema, self._all_columns)
+                typed_columns = known_columns(schema, self._all_columns)
                 schema = with_unknown_as_text(schema, self._all_columns)
-            types = {field.name.lower(): field.type for field in known}
+            types = {field.name.lower(): field.type for field in typed_columns}
             text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
             frames = [
                 self._load_group(group, files, _without(text_schema, group), types, options, as_lines)
@@ -198,7 +198,10 @@ class FileLoader:
         self._scanned_addresses.update(addresses)
 
     def _incomplete_scan(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
-        """Return the error for a load without some files. Its record would list files whose rows are in no table."""
+        """Return the error for a load that misses some files.
+
+        The table's record of loaded files would list them, although the table does not have their rows.
+        """
         return SourceError(
             f"Nothing was written: Spark reads only {scanned_count} of {file_count} files in {self._files.folder}. The "
             f"other ones are among {min(addresses)} and {len(addresses) - 1} more.",

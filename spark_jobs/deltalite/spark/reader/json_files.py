@@ -86,9 +86,9 @@ class JsonReader:
         files = self.inference.files
         _log.info("Reading the JSON files in %s as lines, because some records do not fit.", files.folder)
         columns = columns_of_lines(self.loader.spark, files.source, files.addresses, line_format, table)
-        read = columns.of_good_records if self.merge_schema else columns.of_all_records
-        read = self._with_stored_columns(read, table)
-        return self.loader.load(files.addresses, read, as_lines=LineReading(names=columns.of_all_records))
+        read_columns = columns.of_good_records if self.merge_schema else columns.of_all_records
+        read_columns = self._with_stored_columns(read_columns, table)
+        return self.loader.load(files.addresses, read_columns, as_lines=LineReading(names=columns.of_all_records))
 
     def _with_stored_columns(self, inferred: StructType, table: StructType) -> StructType:
         """Return the inferred columns, with those of the table if the good records have no column."""

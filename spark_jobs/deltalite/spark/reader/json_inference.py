@@ -14,7 +14,7 @@ from deltalite.spark.runtime.session import settings
 
 
 def inferred_columns(spark: SparkSession, texts: DataFrame, options: Mapping[str, str]) -> spark_types.StructType:
-    """Return the columns of the records. Records that are no JSON decide nothing.
+    """Return the columns of the records. Texts that are not JSON are ignored.
 
     A name that an object has twice, or with two spellings, occurs twice in the result.
 

@@ -2,7 +2,7 @@
 
 Spark then infers no columns, because a name occurs twice. If records disagree about a column, it infers a type without
 members, and does not show names within it. The functions here read such files as lines, and infer the columns twice:
-from all records, and then from the records that fit. So bad records decide no type.
+from all records, and then from the records that fit. So bad records do not influence the types.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ def columns_of_lines(
 def with_distinct_names(schema: spark_types.StructType, table: DataType | None) -> spark_types.StructType:
     """Return the schema with each name once at every depth, without regard to case.
 
-    The name has the spelling of the table if it occurs, else the first one.
+    A name gets the table's spelling if this spelling occurs in the schema. Otherwise it gets its first spelling.
     """
     fields: dict[str, spark_types.StructField] = {}
     for field in schema.fields:
         column = table.find(field.name) if isinstance(table, StructType) else None
         key, table_type = field.name.lower(), None if column is None else column.type
         data_type, name = _distinct(field.dataType, table_type), field.name
-        known = fields.get(key)
-        if known is not None:
-            data_type = _merged(known.dataType, data_type, table_type)
-            name = field.name if column is not None and column.name == field.name else known.name
+        earlier_field = fields.get(key)
+        if earlier_field is not None:
+            data_type = _merged(earlier_field.dataType, data_type, table_type)
+            name = field.name if column is not None and column.name == field.name else earlier_field.name
         fields[key] = spark_types.StructField(name, data_type)
     return spark_types.StructType(list(fields.values()))
 
@@ -98,7 +98,7 @@ def _distinct(data_type: spark_types.DataType, table: DataType | None) -> spark_
 
 
 def _merged(one: spark_types.DataType, other: spark_types.DataType, table: DataType | None) -> spark_types.DataType:
-    """Return the members of both types. Of types without members, the first one."""
+    """Return the struct or the array with the members of both types. Of all other types, return the first one."""
     match one, other:
         case spark_types.StructType(), spark_types.StructType():
             return _distinct(spark_types.StructType([*one.fields, *other.fields]), table)

@@ -1,7 +1,7 @@
 """Names in JSON objects that Spark cannot assign to one column: names that occur twice, or with another spelling.
 
-Spark resolves names without regard to case, but its JSON reader distinguishes case. Of a name that occurs twice, it
-reads the last value. So a record with such a name would lose a value.
+Spark resolves names without regard to case, but its JSON reader distinguishes case. If a name occurs twice, the reader
+keeps only the last value. So a record with such a name would lose a value.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ def problem_of_names(text: Column, columns: StructType, options: Mapping[str, st
 
     Args:
         text: the JSON text of the object.
-        columns: the columns with the spelling with which they are read.
+        columns: the columns, in the spelling in which Spark reads them.
         options: the options of Spark's JSON functions.
     """
     return _Names(options).problem_in(text, columns)
 
 
 class _Names:
+    """Finds the problem of names in JSON texts. `options` are those of Spark's JSON functions."""
+
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
 
@@ -33,9 +35,11 @@ class _Names:
         """Return the problem of the names in a text, as Spark reads it with the type."""
         match data_type:
             case StructType():
-                return _bound(self._entries(text), lambda entries: self._problem_in_struct(entries, data_type))
+                return _apply_to_computed(
+                    self._entries(text), lambda entries: self._problem_in_struct(entries, data_type)
+                )
             case MapType(_, value):
-                return _bound(self._entries(text), lambda entries: self._problem_in_map(entries, value))
+                return _apply_to_computed(self._entries(text), lambda entries: self._problem_in_map(entries, value))
             case ArrayType(element) if _has_names(element):
                 items = F.from_json(text, "array<string>", self._options)
                 return _first(F.transform(items, lambda item: self.problem_in(item, element)))
@@ -71,7 +75,7 @@ class _Names:
 
 
 def _repetition(names: Column, keys: Column) -> Column:
-    """Return the problem of the first name whose key is that of another name too, null without one."""
+    """Return the problem of the first name whose key another name has too; null if there is no such name."""
 
     def is_repeated(_: Column, position: Column) -> Column:
         key = F.get(keys, position)
@@ -84,8 +88,8 @@ def _repetition(names: Column, keys: Column) -> Column:
     )
 
 
-def _bound(value: Column, function: Callable[[Column], Column]) -> Column:
-    """Return the function of a value, which Spark computes once."""
+def _apply_to_computed(value: Column, function: Callable[[Column], Column]) -> Column:
+    """Return the result of a function on a value. Spark computes the value once, also if the function uses it often."""
     return F.get(F.transform(F.array(value), function), F.lit(0))
 
 

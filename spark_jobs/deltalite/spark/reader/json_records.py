@@ -46,7 +46,7 @@ class _Line:
 def json_texts(text: Column, options: Mapping[str, str]) -> Column:
     """Return the texts of the records in a line as an array.
 
-    It is null if the line is an array and no JSON, or goes on after its first value.
+    It is null if the line begins as an array but is not JSON, or if it goes on after its first value.
     """
     is_array = text.rlike(r"^[\x00-\x20]*\[")
     no_texts = F.lit(None).cast("array<string>")
@@ -79,9 +79,9 @@ def bad_json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
 def json_rows(schema: RecordSchema, lines: DataFrame) -> DataFrame:
     """Return the columns of `schema`, `CORRUPT`, and the other columns of `lines`, as Spark's reader returns them.
 
-    `CORRUPT` is the text of a record with a wrong name too, which Spark's reader would accept.
+    `CORRUPT` also has the text of a record with a wrong name, although Spark's reader would accept this record.
     """
-    others = [name for name in lines.columns if name != TEXT]
+    other_names = [name for name in lines.columns if name != TEXT]
     lines, line = _with_items(schema, lines)
     parsed_type = spark_types.StructType([*schema.columns.fields, corrupt_field()])
     one_bad = F.array(
@@ -97,8 +97,8 @@ def json_rows(schema: RecordSchema, lines: DataFrame) -> DataFrame:
     )  # fmt: skip
     records = F.when(line.items.isNull() | line.is_invalid, one_bad).otherwise(rows)
     names = schema.columns.names
-    return lines.select(*others, F.inline(records)).select(
-        *[F.col(_PARSED).getField(name).alias(name) for name in names], CORRUPT, *others
+    return lines.select(*other_names, F.inline(records)).select(
+        *[F.col(_PARSED).getField(name).alias(name) for name in names], CORRUPT, *other_names
     )
 
 

@@ -17,15 +17,15 @@ from deltalite.spark.reader.bad_record_lines import (
     TEXT_SETTINGS,
     LineFormat,
     address_of,
+    addresses_by_path,
     line_reader,
     line_text,
-    path_key,
 )
 from deltalite.spark.runtime.session import settings
 
 MORE_TEXT = "has more text after its first JSON value"
 _SHOWN_CHARACTERS = 100
-# A bracket closes, and an object or another text follows. A text without this is perhaps no JSON, and has one value.
+# A bracket closes, and an object or another text follows. Any other text counts as one value, even if it is not JSON.
 _PERHAPS_MORE = r"[}\]]\s*(?:[^\s,}\]]|,\s*[{\[])"
 _MARK = "\ufeff"
 # Spark ignores a comma after the object, as in the lines of an array that has one object in each line.
@@ -37,7 +37,7 @@ def has_more_text(text: Column, options: Mapping[str, str]) -> Column:
     trimmed = F.rtrim(F.ltrim(text, F.lit(_MARK)), F.lit(_COMMA_OR_BLANK))
     values = F.from_json(_as_array(trimmed), "array<string>", {**options, "mode": "PERMISSIVE"})
     perhaps_more = text.rlike(_PERHAPS_MORE) & ~F.size(values).eqNullSafe(1)
-    # Most texts are one value also without the options of the source, and Spark finds that several times faster.
+    # Most texts are one value even without the options of the source. Spark checks this several times faster.
     return F.when(F.json_array_length(_as_array(text)).eqNullSafe(1), F.lit(False)).otherwise(perhaps_more)
 
 
@@ -60,7 +60,7 @@ def find_more_text(
         [(first_record,)] = lines.agg(found_record).collect()
     if first_record is None:
         return None
-    address = address_of(first_record[0], {path_key(address): address for address in addresses})
+    address = address_of(first_record[0], addresses_by_path(addresses))
     return SourceError(
         f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only this value: {first_record[1]}",
         remedy="Write one JSON object in each line. With the option `multiLine`, write one object or one array in each "

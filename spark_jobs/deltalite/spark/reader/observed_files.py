@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.spark.reader.bad_record_lines import address_of, path_key
+from deltalite.spark.reader.bad_record_lines import address_of, addresses_by_path
 
 MAX_KEYS = 4096
 # Spark escapes some characters of a path, and Hadoop spells schemes in several ways. Letters and digits always agree.
@@ -40,7 +40,7 @@ def observed_key(spark_path: Column, file_count: int) -> Column:
 def observed_files(keys: Iterable[str], addresses: Sequence[str]) -> list[str]:
     """Return the addresses to which the observed keys belong. `addresses` are those of all files of the query."""
     if observes_paths(len(addresses)):
-        by_path = {path_key(address): address for address in addresses}
+        by_path = addresses_by_path(addresses)
         observed_addresses = {address_of(path, by_path) for path in keys}
         return [address for address in addresses if address in observed_addresses]
     observed_numbers = set(keys)

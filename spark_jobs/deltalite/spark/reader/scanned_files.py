@@ -1,7 +1,7 @@
 """The number of files that Spark scans for a frame, so that a reader notices files that Spark leaves out.
 
-`DataFrame.inputFiles()` does not show this: it lists also the files that Spark drops because they lie in no partition
-folder. The index of the relation answers with the list of the scan, and runs no job.
+`DataFrame.inputFiles()` does not show this number: it also lists the files that Spark drops because they lie in no
+partition folder. The file index of the relation returns the files of the scan, and runs no job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def count_scanned_files(spark: SparkSession, frame: DataFrame) -> int:
-    """Return the number of files with at least one byte that a scan of the frame reads. All columns are read."""
+    """Return the number of files with at least one byte that a scan of the frame without filters reads."""
     nil = getattr(java_class(spark._jvm, "scala.collection.immutable.Nil$"), "MODULE$")
     leaves = query_execution(frame).analyzed().collectLeaves()
     count = 0

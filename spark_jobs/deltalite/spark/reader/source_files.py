@@ -83,7 +83,7 @@ def read_source_files(
 
 
 def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | None) -> DataFrame:
-    """Return the columns of files without a readable record. `table` is as in `read_source_files`.
+    """Return an empty frame with the columns of files without a readable record. `table` is as in `read_source_files`.
 
     Columns that the table computes are left out, because some of them accept no value.
 

@@ -39,7 +39,7 @@ def misplaced_in_file(address: str, column: MisplacedColumn) -> UnfitFileError:
     return UnfitFileError(
         f"The header of {address} has '{column.name}' in column {column.position}, and `schema` of the source has it "
         f"in column {column.schema_position}.",
-        remedy="Give `schema` all names of the header, so that columns are matched by name. Or leave the file out with "
-        "`pattern` or `file_names`.",
+        remedy="Put all names of the header into `schema`, so that columns are matched by name. Or leave the file out "
+        "with `pattern` or `file_names`.",
         address=address,
     )

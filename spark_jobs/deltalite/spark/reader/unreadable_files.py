@@ -3,9 +3,9 @@
 A file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
 
 1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
-   Avro files are read with their stored columns, so other columns than those of the table are no damage.
+   Avro files are read with their stored columns, so columns that differ from the table's columns are not damage.
 2. The storage delivers all bytes of the file.
-3. If a retry could help, by the reason, a second read fails too.
+3. If the reason of the failure may be temporary, a second read fails too.
 
 So a fault of the storage, of the network or of the installation is an error, and never a bad file.
 
@@ -30,7 +30,7 @@ from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import load_paths
-from deltalite.spark.reader.bad_record_lines import address_of, path_key
+from deltalite.spark.reader.bad_record_lines import address_of, addresses_by_path
 from deltalite.spark.reader.bad_records import RecordSeparation
 from deltalite.spark.reader.file_loading import SourceFiles
 from deltalite.spark.reader.source_files import read_source_files
@@ -54,7 +54,7 @@ _READ_ERRORS = (DeltaLiteError, *SPARK_ERRORS)
 
 
 def may_be_unreadable(error: Exception) -> bool:
-    """Whether a read failed perhaps because of a file that is unreadable, or whose columns do not fit the table."""
+    """Whether a read may have failed because a file is unreadable, or because its columns do not fit the table."""
     return isinstance(error, _LEFT_OUT) or damage_of_file(error) is not None or type_mismatch(error) is not None
 
 
@@ -92,8 +92,7 @@ class FileChecker:
         if error is None:
             return None
         path = error.address if isinstance(error, UnfitFileError) else path_of_unread_file(error)
-        by_path = {path_key(address): address for address in addresses}
-        return GroupFailure(address=None if path is None else address_of(path, by_path))
+        return GroupFailure(address=None if path is None else address_of(path, addresses_by_path(addresses)))
 
     def _failure_of(self, addresses: Sequence[str]) -> Exception | None:
         """Read all rows of files as a load does, and return the error, None if all of them can be read."""

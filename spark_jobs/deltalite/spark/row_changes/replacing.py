@@ -76,9 +76,9 @@ def replacement_of_all_files(snapshot: Snapshot) -> Replacement:
     )
 
 
-def replacement_of_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
+def replacement_of_partitions(snapshot: Snapshot, partitions: Iterable[Mapping[str, str | None]]) -> Replacement:
     """Return the replacement of all files in the written partitions. The values are compared, not their spellings."""
-    test = _SamePartitions(snapshot, written)
+    test = _SamePartitions(snapshot, partitions)
     values_of_files = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
     is_written = pa.array([test.may_match(values) for values in values_of_files], pa.bool_())
     return Replacement.of(snapshot.files.filter(is_written), snapshot.files.slice(0, 0), row_test=test)
@@ -113,9 +113,9 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
 class _SamePartitions:
     """Tests whether a file lies in one of the written partitions."""
 
-    def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
+    def __init__(self, snapshot: Snapshot, partitions: Iterable[Mapping[str, str | None]]) -> None:
         self._keys = PartitionKeys(snapshot)
-        self._written_keys = {self._keys.key(values) for values in written}
+        self._written_keys = {self._keys.key(values) for values in partitions}
 
     def may_match(self, partition_values: Mapping[str, str | None], _stats: str | None = None) -> bool:
         return self._keys.key(partition_values) in self._written_keys

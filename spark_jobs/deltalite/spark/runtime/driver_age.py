@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 def driver_age_s(spark: SparkSession, *, job_start_ms: int) -> float | None:
     """Return the seconds since the start of the driver's JVM; None if they are unknown.
 
-    `job_start_ms` is the start of the job's Python code in milliseconds since 1970. A JVM whose Spark context is older
-    runs several jobs, such as that of a service, so its age says nothing about this job.
+    `job_start_ms` is the start of the job's Python code in milliseconds since 1970. If the Spark context is older, the
+    JVM runs several jobs, as in a service. Its age then says nothing about this job.
     """
     if spark.sparkContext.startTime < job_start_ms:
         return None

@@ -97,8 +97,8 @@ def damage_reason(text: str) -> str | None:
     """
     reads_footer = _FOOTER_FAILURE in text or _ORC_FOOTER_FRAME in text
     text = _FRAME_PATTERN.sub("", text)
-    is_read = any(pattern.search(text) for pattern in (_UNREAD_FILE_PATTERN, _PERMANENT_REASON_PATTERN))
-    if not is_read and not reads_footer:
+    names_failure = any(pattern.search(text) for pattern in (_UNREAD_FILE_PATTERN, _PERMANENT_REASON_PATTERN))
+    if not names_failure and not reads_footer:
         return None
     if has_wrong_checksum(text):
         return "the content does not match its checksums, which Hadoop keeps in a hidden file with the ending .crc"

@@ -176,8 +176,8 @@ class RelationFiles:
         """Join the rows with the partition values of their file."""
         key = self._helper_name("key")
         columns = {key: pa.array(range(len(self._texts)), pa.int32())}
-        for n, field in enumerate(self._fields.values()):
-            columns[field.name] = pa.array([texts[n] for texts in self._texts], pa.string())
+        for index, field in enumerate(self._fields.values()):
+            columns[field.name] = pa.array([texts[index] for texts in self._texts], pa.string())
         lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), self._fields)
         return rows.join(F.broadcast(lookup), column_named(number) == column_named(key))
 

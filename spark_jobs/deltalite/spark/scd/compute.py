@@ -18,7 +18,7 @@ from deltalite.spark.scd.newest import newest_changes, newest_events
 def compute_scd(
     request: ScdRequest, layout: Layout, *, source: DataFrame, source_size: Size, table: DataFrame
 ) -> ScdChanges:
-    """Compute the rows of the source's keys anew, and return the differences to the table.
+    """Compute the rows of the source's keys anew, and return how they differ from the table.
 
     Args:
         request: the request.

@@ -37,7 +37,7 @@ KEY, ROW, SEQUENCE, DELETED = "key", "row", "sequence", "deleted"
 TRACKED, UNTRACKED, IS_NEW, STORED = "tracked", "untracked", "is_new", "stored"
 CONFLICTS, DUPLICATES, LATE = "conflicts", "duplicates", "late"
 NO_COLUMN = "none"
-"""The member of a struct that stands for no columns, because Spark has no empty struct in every place."""
+"""The member of a struct that stands for no columns, because Spark does not support an empty struct everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def source_keys(rows: DataFrame, layout: Layout) -> DataFrame:
 
 
 def rows_of_keys(rows: DataFrame, layout: Layout, keys: DataFrame) -> DataFrame:
-    """Return the rows of the table, which have the columns of `layout.schema`, that have one of the `keys`."""
+    """Return the rows of the table that have one of the `keys`. `rows` has the columns of `layout.schema`."""
     key = F.struct(*[column_named(name).alias(name) for name in layout.keys]).alias(KEY)
     keyed_rows = rows.select(key, F.struct(*map(column_named, layout.schema.names)).alias(ROW))
     return keyed_rows.join(keys, KEY, "left_semi")

@@ -9,8 +9,9 @@ The events of a key in order, with tracked values A and B, and the rows:
     1: A   2: A   3: delete   4: delete   5: B      ->   A [1, 3)   B [5, open)
 
 The column `events` of the first row holds 1, 2 and 4. The event 3 follows from `valid_to`, because no row begins there.
-So the table holds all events, and a late event gives the same rows as an event in time. The visible columns win over
-`events`: if somebody deletes a history row, its events are gone, and its predecessor ends with a delete.
+So the table holds all events, and a late event gives the same rows as an event that arrives in time. The visible
+columns take precedence over `events`: if somebody deletes a history row, its events are gone, and its predecessor ends
+with a delete.
 """
 
 from __future__ import annotations
@@ -112,9 +113,9 @@ def _in_rows(events: DataFrame, layout: Layout) -> DataFrame:
         F.row_number().over(in_order).alias("number"),
     ).withColumn("begins", F.col("begins_row") | (~F.col("has_row") & (F.col("number") == 1)))
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    begun = F.sum(F.col("begins").cast("int")).over(so_far)
-    return with_begins.withColumn("begun", begun).select(
-        "*", (F.col("begun") == 0).alias("is_leading"), F.greatest(F.col("begun"), F.lit(1)).alias("group")
+    row_count = F.sum(F.col("begins").cast("int")).over(so_far)
+    return with_begins.withColumn("row_count", row_count).select(
+        "*", (F.col("row_count") == 0).alias("is_leading"), F.greatest(F.col("row_count"), F.lit(1)).alias("group")
     )
 
 
@@ -201,5 +202,5 @@ def _event(layout: Layout, sequence: Column, deleted: Column, untracked: Column)
 
 
 def _in_sequence(first: Column, second: Column) -> Column:
-    """Compare two events of one key by their sequence. No two events have the same."""
+    """Compare two events of one key by their sequence. No two events of a key have the same sequence."""
     return F.when(first[EVENT_SEQUENCE] < second[EVENT_SEQUENCE], -1).otherwise(1)

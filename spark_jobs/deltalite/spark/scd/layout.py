@@ -205,8 +205,8 @@ def _value_fields(
             remedy="Add the column in `query`, or set merge_schema=True to write NULL.",
         )
     evolved = with_new_columns(table, new_values, widens=widens) if request.merge_schema else table
-    is_computed = {name for name in rules.filled_columns if new_values.find(name) is None}
-    return StructType(tuple(field for field in evolved if field.name not in is_computed))
+    computed_names = {name for name in rules.filled_columns if new_values.find(name) is None}
+    return StructType(tuple(field for field in evolved if field.name not in computed_names))
 
 
 def _tracked(

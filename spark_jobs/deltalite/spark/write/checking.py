@@ -40,17 +40,17 @@ def count_valid_rows(
         ConstraintViolationError: a row breaks a guard.
         SourceError: a row cannot be computed.
     """
-    counted = Observation()
+    observation = Observation()
     mark_name = unused_name(table.physical, "mark")
     checks, mark = (guards, F.lit(GOOD)) if marks is None else (for_good_rows(guards, marks), column_named(marks))
     rows = with_guards(frame, checks, table.logical.names).select(*stored_columns(table), mark.alias(mark_name))
     is_good = F.when(column_named(mark_name) == GOOD, F.lit(1))
-    observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"), F.count(is_good).alias("good"))
+    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"), F.count(is_good).alias("good"))
     try:
         observed.write.format("noop").mode("overwrite").save()
     except SPARK_ERRORS as error:
         if (typed_error := violation(error, guards) or data_error(error)) is None:
             raise
         raise typed_error from error
-    values = counted.get
+    values = observation.get
     return CheckedRows(valid=int(values["good"]), rejected=int(values["rows"]) - int(values["good"]))

@@ -7,7 +7,7 @@ Default Columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -121,19 +121,25 @@ def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRule
     if not rules.generated:
         return columns
     expressions = Expressions.of_table(spark, schema)
-    computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in schema:
         text = rules.generated.get(field.name)
         if text is None:
             continue
         error_for = table_error_builder(f"generation expression of the column '{field.name}'", text)
         value, read_names = expressions.value(text, field.type, error_for, allows_non_determinism=False)
-        if read_names & computed_names:
-            raise error_for(
-                f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}."
-            )
+        refuse_computed_columns(read_names, rules, error_for)
         columns[field.name] = value
     return columns
+
+
+def refuse_computed_columns(read_names: Collection[str], rules: ColumnRules, error_for: ErrorBuilder) -> None:
+    """Raise an error of `error_for` if a generation expression reads generated or IDENTITY columns.
+
+    `read_names` are the names of the columns that the expression reads, in lower case.
+    """
+    computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
+    if read_computed_names := computed_names.intersection(read_names):
+        raise error_for(f"it reads columns that are computed too: {', '.join(sorted(read_computed_names))}.")
 
 
 def _with_values(rows: DataFrame, schema: StructType, values: Mapping[str, Column]) -> DataFrame:
