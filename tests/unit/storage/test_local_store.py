@@ -96,7 +96,6 @@ def put_numbers(root, start_barrier, writer):
     store = LocalLogStore(root)
     start_barrier.wait()
     won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", writer.encode() * 50_000)]
-    print(writer, *won)
     Path(root, f"won-{writer}").write_text(" ".join(map(str, won)))
 
 
