@@ -18,6 +18,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.txn.flows import FlowId, flow_offsets
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.support.properties import FEED
 from tests.unit.builders import (
     NOON_MS,
     add,
@@ -32,7 +33,6 @@ from tests.unit.builders import (
     txn,
 )
 
-FEED = {"delta.enableChangeDataFeed": "true"}
 WITH_FEED = Protocol(min_reader_version=1, min_writer_version=4)
 FLOW = FlowId(name="f", source_table_id="t")
 
