@@ -39,7 +39,7 @@ def test_a_later_delivery_has_few_changes_and_some_are_late_deleted_or_repeated(
     assert max(Counter(map(str, changes)).values()) == 2
 
 
-def test_a_customer_has_one_change_at_a_time(changes):
+def test_no_two_different_changes_of_a_customer_have_the_same_time(changes):
     distinct_changes = {json.dumps(change) for change in (*customer_changes(OPENING_DAY), *changes)}
     keys = [(change["customer"], change["changed_at"]) for change in map(json.loads, distinct_changes)]
     assert len(set(keys)) == len(keys)

@@ -11,7 +11,7 @@ import yaml
 from tests.support.airflow_chart import CHECKOUT, VALUES, objects_of_the_chart
 
 RBAC = CHECKOUT / "deployments" / "kubernetes" / "rbac.yaml"
-# Both values are in comments of the Dockerfiles and in the values.
+# A comment in the Dockerfile of each image, and the chart's values, have these names.
 IMAGES = {
     "airflow": "registry.example.com/airflow-deltalite:3.3.2",
     "spark": "registry.example.com/spark-deltalite:4.3.0",
@@ -58,7 +58,7 @@ def test_workers_and_triggerer_run_as_the_accounts_of_rbac_yaml(objects, name):
 
 
 @pytest.mark.campaign
-def test_the_chart_gives_no_account_permissions_and_only_two_get_a_token(objects):
+def test_the_chart_grants_no_permissions_to_the_accounts_and_only_two_accounts_get_a_token(objects):
     assert [o["metadata"]["name"] for o in objects if o["kind"] in ("ClusterRole", "ClusterRoleBinding")] == []
     subjects = [s["name"] for o in objects if o["kind"] == "RoleBinding" for s in o["subjects"]]
     assert accounts_in_rbac() == {"airflow-worker", "airflow-triggerer"}

@@ -35,7 +35,7 @@ SITE_PACKAGES = sysconfig.get_paths()["purelib"]
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> str:
-    """Run a program and return its standard output. If the program fails, the message contains its complete output."""
+    """Run a program and return its standard output. If it fails, the AssertionError contains its complete output."""
     process = subprocess.run(
         [str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True, check=False
     )

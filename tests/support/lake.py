@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.columnar.predicates.predicate import Comparison, Operator
 from deltalite.columnar.reader.data_file import DataFile, data_files
 from deltalite.columnar.reader.stream import read_files
 from deltalite.log.file_table import DELETION_VECTOR
@@ -28,6 +29,11 @@ def field_with(name: str, kind: DataType, **metadata: Any) -> StructField:
     """A column with metadata of column mapping: its `physical` name, its `id`, or both."""
     keys = {"physical": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
     return StructField(name, kind, metadata={keys[key]: value for key, value in metadata.items()})
+
+
+def comparison(column: str, operator: str, literal: Any) -> Comparison:
+    """A comparison of a column with a literal. The path of a member has slashes, such as `address/city`."""
+    return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
 
 
 def with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:

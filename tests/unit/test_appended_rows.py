@@ -59,7 +59,7 @@ def test_the_files_of_appends_are_listed_in_the_order_of_versions():
     ],
     ids=["an optimize", "a merge that changed no row", "a restore without files"],
 )
-def test_a_commit_that_changes_no_row_is_passed_over(actions):
+def test_a_commit_that_changes_no_row_is_skipped(actions):
     assert appended(store_of(actions, [add("f2")]), 1, 2) == [(2, "f2")]
 
 

@@ -9,7 +9,7 @@ from deltalite.requests import Deduplicate, Source, WriteRequest
 
 
 @pytest.mark.parametrize("order_by", [(), "changed_at", ("day", "changed_at")])
-def test_the_rule_is_the_same_after_the_way_to_the_job(order_by):
+def test_a_rule_survives_the_json_of_its_request(order_by):
     rule = Deduplicate(keys=("id", "day"), order_by=order_by)
     request = WriteRequest(table="/t", sources={"source": Source(format="csv")}, deduplicate=rule)
     assert WriteRequest.from_json(request.to_json()) == request

@@ -7,21 +7,12 @@ import threading
 import pytest
 
 from deltalite.phases import Phase, PhaseRecord
-
-
-class Clock:
-    """A clock that shows the seconds that a test sets."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.support.clocks import SettableClock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return SettableClock()
 
 
 @pytest.fixture
@@ -56,7 +47,7 @@ def test_the_record_is_bounded_and_has_the_order_of_the_phases(record, clock):
     assert list(record.seconds()) == [str(phase) for phase in Phase]
 
 
-def test_the_start_begins_with_the_driver_if_this_is_older(record, clock):
+def test_the_phase_start_begins_with_the_driver_if_the_driver_is_older_than_the_record(record, clock):
     clock.now_s += 2
     record.end_start(9.25)
     clock.now_s += 1

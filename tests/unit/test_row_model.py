@@ -198,7 +198,7 @@ def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
 def test_random_merges_reach_every_outcome():
     counts = Counter()
 
-    # A third of them, as many as `make test` draws, reaches every outcome.
+    # `make test` draws a third of these cases. They reach every outcome too.
     @settings_for_cases(225, derandomize=True)
     @given(cases(random_merge_case))
     def draw(drawn):

@@ -38,7 +38,7 @@ PLAIN = {
         {"track": (), "valid_from": "dbt_valid_from", "valid_to": "dbt_valid_to", "out_of_order": "fail"},
     ],
 )
-def test_the_request_is_the_same_after_the_way_to_the_job(more):
+def test_a_request_survives_its_json(more):
     request = ScdRequest(**PLAIN | more)
     assert ScdRequest.from_json(request.to_json(nonce="n")) == request
 

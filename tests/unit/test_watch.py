@@ -317,8 +317,8 @@ def test_a_poll_waits_for_the_content_of_an_empty_commit_unless_a_later_commit_f
 
 def flow_request(**sources):
     """A write request with incremental sources. `a="f"` is a source `a` that the flow `f` loads."""
-    named = {name: Source(format="delta", path=f"/{name}", incremental=flow) for name, flow in sources.items()}
-    return WriteRequest(table="/t", sources=named, query="SELECT 1", identity=RunIdentity(app_id="run"))
+    named_sources = {name: Source(format="delta", path=f"/{name}", incremental=flow) for name, flow in sources.items()}
+    return WriteRequest(table="/t", sources=named_sources, query="SELECT 1", identity=RunIdentity(app_id="run"))
 
 
 def test_a_request_has_nothing_new_if_every_source_is_at_its_offset():
@@ -331,7 +331,8 @@ def test_a_request_has_nothing_new_if_every_source_is_at_its_offset():
     commit_actions(store, txn(FlowId(name="g", source_table_id="second").app_id, 2))
     result = watch.result_without_news(load(store), request, {"a": first, "b": second})
     assert (result.skipped, result.committed, result.version, result.app_id) == (True, False, 3, "run")
-    assert result.source_versions == {"a": 2, "b": 2} and {each.flow for each in result.flows.values()} == {"f", "g"}
+    assert result.source_versions == {"a": 2, "b": 2}
+    assert {flow_range.flow for flow_range in result.flows.values()} == {"f", "g"}
     assert "the flow 'f' has loaded version 2, 'g' has loaded version 2" in result.skip_reason
     assert OperationResult.from_dict(result.as_dict()) == result
     assert parse_marker(result_marker(result)) == result

@@ -1,4 +1,4 @@
-"""`deltalite health` reports the maintenance that each table of a pattern needs, and writes nothing."""
+"""`deltalite health` reports the maintenance that is due for the tables of a pattern, and writes nothing."""
 
 from __future__ import annotations
 

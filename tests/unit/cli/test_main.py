@@ -63,7 +63,7 @@ def test_an_interrupt_ends_without_a_traceback(table, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_unexpected_error_is_one_line_and_an_option_shows_its_traceback(table, monkeypatch, capsys):
+def test_an_unexpected_error_is_one_line_and_an_environment_variable_shows_its_traceback(table, monkeypatch, capsys):
     monkeypatch.setattr(DeltaTable, "history", fail_with(ZeroDivisionError("what")))
     monkeypatch.delenv("DELTALITE_TRACEBACK", raising=False)
     assert main(["history", table]) == 1

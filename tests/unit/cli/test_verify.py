@@ -75,6 +75,9 @@ def flip_byte(store, name, position=-20):
     path.write_bytes(data)
 
 
+# These three functions return a function that damages the table in a store.
+
+
 def shorten(name):
     return lambda store: path_of(store, name).write_bytes(path_of(store, name).read_bytes()[:-1])
 
@@ -123,6 +126,9 @@ def change_schema(rows):
 
 def truncate_statistics(body):
     body["stats"] = '{"numRecords": '
+
+
+# These three functions also return a function that damages the table in a store.
 
 
 def change_statistics(version, change):
@@ -315,7 +321,7 @@ def test_with_wide_bounds_a_null_count_of_zero_or_of_all_records_must_be_exact(
 
 
 def test_a_file_that_is_removed_and_added_in_one_commit_stays_active(valid_table, capsys):
-    rewrite(valid_table, commit_name(5), lambda content: content + remove_and_add(valid_table))
+    rewrite(valid_table, commit_name(5), lambda content: content + lines_that_remove_and_add(valid_table))
     for name in (checksum_name(5), FILE_C):
         path_of(valid_table, name).unlink()
     write_checksum(load(valid_table, 5), count_all=True)
@@ -323,7 +329,8 @@ def test_a_file_that_is_removed_and_added_in_one_commit_stays_active(valid_table
     assert finding_kinds(report) == {("missing-file", FILE_C, "4-5")}
 
 
-def remove_and_add(store):
+def lines_that_remove_and_add(store):
+    """The lines of a commit that removes and adds the file that commit 4 added."""
     [line] = [line for line in path_of(store, commit_name(4)).read_text().splitlines() if line.startswith('{"add"')]
     body = json.loads(line)["add"]
     remove_body = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}

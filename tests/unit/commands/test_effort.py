@@ -8,23 +8,14 @@ from deltalite.commands.common.effort import attempt_after, with_effort
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import ConcurrentAppendException
 from deltalite.txn.proposal import Operation
+from tests.support.clocks import SettableClock
 
 WRITE = Operation(name="WRITE", metrics={"numFiles": 1})
 
 
-class Clock:
-    """A clock that a test moves, in seconds."""
-
-    def __init__(self):
-        self.now_s = 100.0
-
-    def __call__(self):
-        return self.now_s
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return SettableClock()
 
 
 def test_a_commit_has_the_milliseconds_since_the_start_of_its_attempt_or_since_the_commit_before(clock):

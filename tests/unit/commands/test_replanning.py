@@ -31,7 +31,10 @@ CONFLICTS = [
 
 
 class Attempts:
-    """Attempts that raise each of `errors` in turn and then succeed. Each attempt advances the clock by a second."""
+    """Attempts that raise each of `errors` in turn and then succeed. Each attempt advances the clock by a second.
+
+    An error is an exception, or a class of the library's errors.
+    """
 
     def __init__(self, *errors):
         self.remaining_errors, self.count, self.pauses = list(errors), 0, []
@@ -39,7 +42,8 @@ class Attempts:
     def __call__(self):
         self.count += 1
         if self.remaining_errors:
-            raise self.remaining_errors.pop(0)("Version 7 won.", remedy="Run it again.")
+            error = self.remaining_errors.pop(0)
+            raise error if isinstance(error, Exception) else error("Version 7 won.", remedy="Run it again.")
         return "done"
 
     def run(self, retries=3, seconds=600, rebase=Rebase.REPLAN):
@@ -115,25 +119,9 @@ LOST_ROWS = PySparkException(
 )
 
 
-class LosingAttempts:
-    """Attempts that raise each of `errors` in turn and then succeed."""
-
-    def __init__(self, *errors):
-        self.remaining_errors, self.count = list(errors), 0
-
-    def __call__(self):
-        self.count += 1
-        if self.remaining_errors:
-            raise self.remaining_errors.pop(0)
-        return "done"
-
-    def run(self):
-        return replan_on_conflict(self, rebase=Rebase.REPLAN, retries=0, seconds=0, pause=lambda _seconds: None)
-
-
 def test_a_loss_of_computed_rows_is_followed_by_another_attempt_without_a_retry_for_conflicts(caplog):
-    attempts = LosingAttempts(LOST_ROWS, LOST_ROWS, LOST_ROWS)
-    assert (attempts.run(), attempts.count) == ("done", 4)
+    attempts = Attempts(LOST_ROWS, LOST_ROWS, LOST_ROWS)
+    assert (attempts.run(retries=0, seconds=0), attempts.count) == ("done", 4)
     assert "Replanning after the loss of an executor (retry 3 of 3): " in caplog.text
     assert "Checkpoint block rdd_7_1 not found!" in caplog.text
 
@@ -142,9 +130,9 @@ def test_a_loss_of_computed_rows_is_followed_by_another_attempt_without_a_retry_
     ("errors", "count"), [([LOST_ROWS] * 9, 4), ([PySparkException("[DIVIDE_BY_ZERO] Division by zero.")], 1)]
 )
 def test_a_fourth_loss_and_other_errors_of_spark_are_raised(errors, count):
-    attempts = LosingAttempts(*errors)
+    attempts = Attempts(*errors)
     with pytest.raises(PySparkException):
-        attempts.run()
+        attempts.run(retries=0, seconds=0)
     assert attempts.count == count
 
 

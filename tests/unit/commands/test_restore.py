@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-import deltalake
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +31,7 @@ from deltalite.snapshot import Snapshot
 from tests.support.fuzzing import examples
 from tests.support.properties import FEED
 from tests.support.table_history import DAYS, TableHistory, ids, restore_history
-from tests.support.tables import actions_of, without_time
+from tests.support.tables import actions_of, delta_rs_arrow, without_time
 from tests.unit.builders import (
     add,
     add_rival,
@@ -54,16 +52,8 @@ COLUMN_ID, PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physic
 RUN_IDENTITY = RunIdentity(app_id="airflow/d/restore/-1/r")
 
 
-@pytest.fixture
-def history(tmp_path) -> TableHistory:
-    return TableHistory(tmp_path / "orders", FEED)
-
-
 def ids_by_delta_rs(history, version=None):
-    table = deltalake.DeltaTable(str(history.folder), version=version)
-    return sorted(
-        pa.table(deltalake.QueryBuilder().register("t", table).execute("SELECT id FROM t").read_all())["id"].to_pylist()
-    )
+    return sorted(delta_rs_arrow(history.folder, version)["id"].to_pylist())
 
 
 def row_changes(history, version):

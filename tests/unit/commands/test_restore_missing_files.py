@@ -7,13 +7,8 @@ from urllib.parse import unquote
 import pytest
 
 from deltalite.errors import CorruptDataFileError
-from tests.support.table_history import DAYS, TableHistory, ids, restore_history
+from tests.support.table_history import DAYS, ids, restore_history
 from tests.unit.builders import newest_version
-
-
-@pytest.fixture
-def history(tmp_path) -> TableHistory:
-    return TableHistory(tmp_path / "orders", {"delta.enableChangeDataFeed": "true"})
 
 
 def test_the_error_lists_missing_files_and_a_later_restorable_version(history):

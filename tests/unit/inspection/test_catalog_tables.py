@@ -57,7 +57,7 @@ def test_a_text_of_a_user_never_names_the_address_of_a_table():
             "no_place": description().replace("Location: ", "Place: "),
         },
     )
-    assert tables.addresses == ("s3://lake/orders",), "the kind is the first line of its kind"
+    assert tables.addresses == ("s3://lake/orders",), "the first line `Type:` is from the catalog, not from a comment"
     errors = {row.name: row.error for row in tables.other_rows}
     assert {name: error.kind for name, error in errors.items()} == {
         "sales.location": "TableError", "sales.format": "TableError", "sales.cut": "TableError",

@@ -18,14 +18,14 @@ from tests.unit.builders import commit_actions, create, metadata, remove, struct
 
 
 def changes_of(store, version, *conditions, **options):
-    shown = read_changed_rows(store, version, conditions, **{"max_seconds": 60.0, **options})
-    assert len(shown.kinds) == len(shown.rows)
-    return shown
+    result = read_changed_rows(store, version, conditions, **{"max_seconds": 60.0, **options})
+    assert len(result.kinds) == len(result.rows)
+    return result
 
 
 def pairs_of(*arguments, **options):
-    shown = changes_of(*arguments, **options)
-    return list(zip(shown.kinds, shown.rows, strict=True))
+    result = changes_of(*arguments, **options)
+    return list(zip(result.kinds, result.rows, strict=True))
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_the_feed_has_the_rows_before_and_after_a_change(feed):
 
 def test_rows_have_the_columns_of_their_version(feed):
     assert changes_of(feed, 1).columns == ("id", "name")
-    shown = changes_of(feed, 4)
-    assert (shown.columns, shown.rows, shown.column_count) == (("id", "name", "note"), (("9", "z", "new"),), 3)
+    result = changes_of(feed, 4)
+    assert (result.columns, result.rows, result.column_count) == (("id", "name", "note"), (("9", "z", "new"),), 3)
 
 
 def test_conditions_test_each_changed_row(feed):
@@ -117,6 +117,6 @@ def test_changed_rows_end_at_each_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(preview, "MAX_READ_BYTES", 1)
     assert changes_of(store, 1, "id = 149").limit is Limit.BYTES
     monkeypatch.setattr(preview, "MAX_COLUMNS", 1)
-    shown = changes_of(store, 1, "id = 149")
-    assert (shown.columns, shown.column_count) == (("id",), 2)
-    assert (shown.kinds[0], shown.rows[0]) == ("inserted", ("149",))
+    result = changes_of(store, 1, "id = 149")
+    assert (result.columns, result.column_count) == (("id",), 2)
+    assert (result.kinds[0], result.rows[0]) == ("inserted", ("149",))

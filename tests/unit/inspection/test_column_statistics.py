@@ -1,4 +1,4 @@
-"""The statistics of columns are exact or bounds, and unknown if a file has none; all from the log."""
+"""The statistics of a column come from the log: exact values or bounds, or unknown if a file has no statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stats(*, records=10, low=None, high=None, nulls=None, column="c", **members)
 
 
 def statistics_of_files(kind, *texts, **fields) -> ColumnStatistics:
-    """The statistics of a table with one column and a file for each text; `fields` are those of the last file."""
+    """The statistics of a table with one column and a file for each text. The `add` of the last file has `fields`."""
     store = new_store()
     schema = parse_schema(json.dumps({"type": "struct", "fields": [field("c", kind)]}))
     adds = [add(f"f{n}", stats=text, **(fields if n == len(texts) - 1 else {})) for n, text in enumerate(texts)]
@@ -86,7 +86,7 @@ def test_contradictory_statistics_are_unknown():
     assert statistics_of_files("long", stats(records=1, nulls=1), deletion_vector=VECTOR).nulls is None
 
 
-def test_a_deletion_vector_makes_values_bounds():
+def test_the_values_of_a_file_with_a_deletion_vector_are_only_bounds():
     texts = [stats(low=3, high=9, nulls=0), stats(low=1, high=5, nulls=0, tightBounds=False)]
     statistics = statistics_of_files("long", *texts, deletion_vector=VECTOR)
     assert statistics == ColumnStatistics(nulls=0, low=inexact("1"), high=exact("9"))
@@ -104,7 +104,7 @@ def test_a_deletion_vector_makes_values_bounds():
         (None, ColumnStatistics(nulls=None)),
     ],
 )
-def test_a_null_count_of_a_file_with_a_deletion_vector_is_certain_for_no_row_and_for_all(nulls, expected):
+def test_with_a_deletion_vector_a_null_count_is_exact_only_if_no_row_or_every_row_is_null(nulls, expected):
     statistics = statistics_of_files("boolean", stats(nulls=nulls, tightBounds=False), deletion_vector=VECTOR)
     assert statistics == expected
 
@@ -172,11 +172,11 @@ def test_fields_of_structs_have_the_physical_names_of_the_log():
 
 
 def test_partition_columns_take_their_values_from_the_partition_values():
-    schema, nothing = struct(id="long", day="date", country="string"), stats(records=7)
+    schema = struct(id="long", day="date", country="string")
     store = create(
         new_store(),
         add("a", partition_values={"day": "2026-01-02", "country": "FR"}, stats=stats(records=5)),
-        add("b", partition_values={"day": "2026-01-10", "country": ""}, stats=nothing),
+        add("b", partition_values={"day": "2026-01-10", "country": ""}, stats=stats(records=7)),
         add("c", partition_values={"day": "2026-01-10", "country": None}, stats=stats(records=1)),
         schema=schema,
         partition_columns=("day", "country"),

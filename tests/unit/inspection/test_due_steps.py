@@ -1,4 +1,4 @@
-"""The measures of a table and the thresholds decide which steps of a maintenance pay."""
+"""The measures of a table and the thresholds decide which steps of a maintenance are due."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_healthy_table_needs_nothing():
         ({"files_to_rewrite": 1, "deleted_rows": 51, "rows": None}, {}, False),
     ],
 )
-def test_an_optimize_pays_for_many_small_files_or_soft_deleted_rows(measures, thresholds, is_due):
+def test_an_optimize_is_due_for_many_small_files_or_soft_deleted_rows(measures, thresholds, is_due):
     assert ("optimize" in due(thresholds, **measures)) is is_due
 
 
@@ -58,7 +58,7 @@ def test_an_optimize_pays_for_many_small_files_or_soft_deleted_rows(measures, th
         ({"commits_since_checkpoint": 10}, {"checkpoint": False}, False),
     ],
 )
-def test_a_checkpoint_pays_after_the_interval_of_the_table_or_the_task(measures, thresholds, is_due):
+def test_a_checkpoint_is_due_after_the_interval_of_the_table_or_the_task(measures, thresholds, is_due):
     assert ("checkpoint" in due(thresholds, **measures)) is is_due
 
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_pays_after_the_interval_of_the_table_or_the_task(measures,
         ({"days_since_vacuum": None, "commits_since_vacuum": None, "age_days": None}, {}, True),
     ],
 )
-def test_a_vacuum_pays_for_dead_bytes_and_after_some_days(measures, thresholds, is_due):
+def test_a_vacuum_is_due_for_dead_bytes_and_after_some_days(measures, thresholds, is_due):
     assert ("vacuum" in due(thresholds, **measures)) is is_due
 
 

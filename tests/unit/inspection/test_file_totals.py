@@ -23,8 +23,8 @@ def test_the_totals_do_not_depend_on_the_blocks(block_rows, monkeypatch):
     store = create(new_store(), with_rows("a", 1), with_rows("b", 2), with_rows("c", 4))
     write_checkpoint(load(store), now_ms=NOON_MS)
     commit_actions(store, remove("a"), with_rows("d", 8, deletion_vector=vector("ab^-aqEH.-t@S}K{vb[*k^")))
-    deleted = load(store).files["deletionVector"].to_pylist()
-    deleted_rows = sum(each["cardinality"] for each in deleted if each is not None)
+    vectors = load(store).files["deletionVector"].to_pylist()
+    deleted_rows = sum(descriptor["cardinality"] for descriptor in vectors if descriptor is not None)
     assert deleted_rows > 0
     expected = FileTotals(files=3, size_bytes=30, rows=14, deleted_rows=deleted_rows)
     snapshot = load(store)

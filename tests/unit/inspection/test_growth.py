@@ -166,7 +166,7 @@ def test_a_malformed_action_is_an_error_that_names_the_commit():
 
 
 class _AtVersion:
-    """A snapshot whose version is the one of a commit that cannot be loaded."""
+    """A snapshot that claims to have a later version. The commit of this version cannot be loaded."""
 
     def __init__(self, snapshot, version):
         self.store, self.protocol, self.metadata = snapshot.store, snapshot.protocol, snapshot.metadata

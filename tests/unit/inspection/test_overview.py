@@ -54,7 +54,7 @@ def entry_of(**info):
     ("read_version", "meanwhile"),
     [(0, 1), (1, 0), (None, 0), (-3, 0), (2, 0), (10**30, 0), (True, 0), ("0", 0), (0.5, 0)],
 )
-def test_a_commit_tells_the_versions_that_other_writers_committed_before_it(read_version, meanwhile):
+def test_the_entry_of_a_commit_counts_the_versions_of_other_writers_since_its_read_version(read_version, meanwhile):
     store = append_files(create(new_store()), 1)
     put_raw(store, 2, [{"commitInfo": {"timestamp": 1, "readVersion": read_version}}])
     [entry] = commit_entries(store, Snapshot.load(store), up_to_version=2, limit=1)
@@ -138,7 +138,7 @@ def test_an_overview_makes_no_texts_of_columns_that_it_leaves_out(monkeypatch):
     monkeypatch.setattr(module, "shown_text", lambda value, **_options: texts.append(value) or "")
     monkeypatch.setattr(module, "MAX_COLUMNS", 2)
     store = create(new_store(), schema=struct(a="long", b="long", c="long"))
-    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    overview = overview_of(store)
     assert (len(overview.columns), overview.column_count) == (2, 3) and {"a", "b"} <= set(texts) - {"c"} == set(texts)
 
 
@@ -149,13 +149,13 @@ def test_contradictory_numbers_of_rows_are_unknown():
     store = new_store()
     file = add("f", stats='{"numRecords": 2}', deletion_vector=vector_of_five)
     commit_actions(store, protocol, metadata(), file, read_version=-1)
-    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    overview = overview_of(store)
     assert (overview.rows, overview.live_rows, overview.deleted_rows_ratio) == (2, None, 0.0)
 
 
 def test_a_number_of_rows_that_no_double_holds_does_not_hide_the_table():
     store = create(new_store(), add("f", stats=json.dumps({"numRecords": 2**53 + 1})))
-    overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=NOON_MS)
+    overview = overview_of(store)
     assert overview.rows == 2**53 + 1 and overview.measures is not None
 
 
@@ -233,7 +233,7 @@ def test_a_commit_names_its_task_its_sources_and_its_audits():
     assert entry.parameters == (("mode", "Append"),)
 
 
-def test_a_claimed_task_with_an_impossible_id_is_another_writer():
+def test_provenance_with_an_impossible_dag_id_names_no_task():
     entry = entry_of(userMetadata=json.dumps({"dag_id": "d" * 251, "task_id": "t"}))
     assert entry.run is None
 

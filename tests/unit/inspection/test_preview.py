@@ -19,7 +19,7 @@ from tests.support.valid_table import SCHEMA, create_valid_table, write_data_fil
 from tests.unit.builders import add, commit_actions, create, metadata
 
 
-def rows_of(store, version, *conditions, **options):
+def preview_of(store, version, *conditions, **options):
     return read_preview(store, version, conditions, **{"max_seconds": 60.0, **options})
 
 
@@ -29,26 +29,26 @@ def orders(tmp_path):
 
 
 def test_a_preview_has_the_live_rows_of_its_version(orders):
-    shown = rows_of(orders, 5)
-    assert shown.columns == ("id", "name", "day") and shown.limit is Limit.NONE
-    assert sorted(row[0] for row in shown.rows) == ["4", "5", "6", "7"], "row 3 is soft-deleted"
-    assert rows_of(orders, 0).rows == (("1", "x", "2026-01-01"), ("2", None, "2026-01-01"))
+    result = preview_of(orders, 5)
+    assert result.columns == ("id", "name", "day") and result.limit is Limit.NONE
+    assert sorted(row[0] for row in result.rows) == ["4", "5", "6", "7"], "row 3 is soft-deleted"
+    assert preview_of(orders, 0).rows == (("1", "x", "2026-01-01"), ("2", None, "2026-01-01"))
     with pytest.raises(VersionNotFoundError):
-        rows_of(orders, 99)
+        preview_of(orders, 99)
 
 
 def test_conditions_select_rows(orders):
-    assert sorted(row[0] for row in rows_of(orders, 5, "id > 4", "id <= 6").rows) == ["5", "6"]
-    assert rows_of(orders, 5, "day = 2026-01-02").rows == ()
+    assert sorted(row[0] for row in preview_of(orders, 5, "id > 4", "id <= 6").rows) == ["5", "6"]
+    assert preview_of(orders, 5, "day = 2026-01-02").rows == ()
     for hostile in ("1=1; DROP TABLE x", "id = 1 OR 1=1", "nothing = 1", "id = __import__('os')", "id in (", ""):
         with pytest.raises(InvalidRequestError):
-            rows_of(orders, 5, hostile)
+            preview_of(orders, 5, hostile)
 
 
 def test_a_version_whose_files_a_vacuum_deleted_cannot_be_shown(orders):
     (Path(orders.root) / "day=2026-01-01" / "a.parquet").unlink()
     with pytest.raises(CorruptDataFileError, match=r"a\.parquet"):
-        rows_of(orders, 0)
+        preview_of(orders, 0)
 
 
 def test_values_are_texts_of_a_bounded_length(tmp_path):
@@ -82,7 +82,7 @@ def test_values_are_texts_of_a_bounded_length(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "t" / "f.parquet")
     commit_actions(store, add("f.parquet", size_bytes=(tmp_path / "t" / "f.parquet").stat().st_size))
-    [row] = rows_of(store, 1).rows
+    [row] = preview_of(store, 1).rows
     assert row[0] == "003c623e"
     assert row[1].startswith("[0, 1, 2,") and len(row[1]) <= 301
     assert row[2] == '{"k": "ff"}'
@@ -90,25 +90,25 @@ def test_values_are_texts_of_a_bounded_length(tmp_path):
     assert row[4] is None
     assert row[5].startswith("\\u202exx") and len(row[5]) == 301
     assert row[6] == "7"
-    assert rows_of(store, 1, "renamed = 7").rows == (row,)
+    assert preview_of(store, 1, "renamed = 7").rows == (row,)
 
 
 def test_a_preview_ends_at_each_limit(tmp_path, monkeypatch):
     store = create(LocalLogStore(str(tmp_path / "t")), schema=SCHEMA, partition_columns=("day",))
     commit_actions(store, write_data_file(store, "a.parquet", list(range(150)), ["n" * 100] * 150))
     commit_actions(store, write_data_file(store, "b.parquet", list(range(150)), ["n" * 100] * 150))
-    shown = rows_of(store, 2)
-    assert (len(shown.rows), shown.limit) == (100, Limit.ROWS)
+    result = preview_of(store, 2)
+    assert (len(result.rows), result.limit) == (100, Limit.ROWS)
     for where, times in (("id = 149", [0.0, 0.0, 100.0]), ("id = 999", [0.0, 100.0, 100.0])):
         clock = iter(times)
-        shown = rows_of(store, 2, where, clock=lambda clock=clock: next(clock))
-        assert (len(shown.rows), shown.limit) == (1 if where == "id = 149" else 0, Limit.SECONDS)
+        result = preview_of(store, 2, where, clock=lambda clock=clock: next(clock))
+        assert (len(result.rows), result.limit) == (1 if where == "id = 149" else 0, Limit.SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(preview, "MAX_READ_BYTES", 1)
-        assert rows_of(store, 2, "id = 149").limit is Limit.BYTES
+        assert preview_of(store, 2, "id = 149").limit is Limit.BYTES
     monkeypatch.setattr(preview, "MAX_BYTES", 1_000)
-    shown = rows_of(store, 2)
-    assert (len(shown.rows), shown.limit) == (9, Limit.BYTES)
+    result = preview_of(store, 2)
+    assert (len(result.rows), result.limit) == (9, Limit.BYTES)
     monkeypatch.setattr(preview, "MAX_COLUMNS", 1)
-    shown = rows_of(store, 2)
-    assert (shown.columns, shown.column_count, shown.rows[0]) == (("id",), 3, ("0",))
+    result = preview_of(store, 2)
+    assert (result.columns, result.column_count, result.rows[0]) == (("id",), 3, ("0",))

@@ -189,7 +189,7 @@ def test_the_training_job_omits_the_options_and_folders_of_the_caller(stand_in):
     assert variables["KEPT"] == "1" and variables["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_a_new_archive_replaces_archives_that_no_task_used_for_a_week(stand_in, monkeypatch):
+def test_a_new_archive_replaces_archives_that_no_task_used_for_a_week(stand_in):
     folder = open_private_folder()
     unused, used = folder / "spark-classes-1-1.jsa", folder / "spark-classes-2-1.jsa"
     for file in (unused, used):

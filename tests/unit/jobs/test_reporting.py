@@ -51,7 +51,7 @@ def test_an_error_without_a_question_has_a_traceback(capsys):
 
 
 def test_a_failed_job_logs_its_phases_before_the_traceback(write_phase, capsys, caplog):
-    """The worker takes the lines between the beginning of the traceback and the marker for its lines."""
+    """The worker counts every line from the beginning of the traceback to the marker as a part of the traceback."""
     caplog.set_level("INFO", logger="deltalite")
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger("deltalite").addHandler(handler)

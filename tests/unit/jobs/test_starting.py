@@ -38,10 +38,10 @@ def test_a_job_without_pyarrow_prints_an_error_marker_and_ends_with_its_exit_cod
     script = LIBRARY / "deltalite" / "jobs" / "write.py"
     # With `-S`, this Python does not find installed packages. It finds only this library.
     command = [sys.executable, "-S", str(script), str(request)]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=False)
-    assert ended.returncode == InvalidRequestError.exit_code
-    assert "InvalidRequestError: The Python of the driver" in ended.stderr
-    (marker,) = [line for line in ended.stdout.splitlines() if line]
+    process = subprocess.run(command, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=False)
+    assert process.returncode == InvalidRequestError.exit_code
+    assert "InvalidRequestError: The Python of the driver" in process.stderr
+    (marker,) = [line for line in process.stdout.splitlines() if line]
     assert "pyarrow" in parse_marker(marker, "00ff").message
 
 

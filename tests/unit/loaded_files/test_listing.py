@@ -57,18 +57,18 @@ def test_patterns_select_files_and_folders(folder, path_pattern, pattern, expect
 
 
 def test_only_folders_that_a_pattern_may_match_are_listed():
-    listed = []
+    listed_folders = []
 
     class Tree:
         root, threads = "/r", 1
 
         def list(self, folder):
-            listed.append(folder)
+            listed_folders.append(folder)
             subfolders = {"": ["2025", "2026"], "2026": ["2026/01", "2026/02"]}.get(folder, [])
             return FolderContent(name=folder, folders=[(name, 0) for name in subfolders])
 
     list_files(SourceFolder(tree=Tree(), address="/r"), "2026/*2/*.csv", None)
-    assert listed == ["", "2026", "2026/02"]
+    assert listed_folders == ["", "2026", "2026/02"]
 
 
 def test_files_by_name_are_found_without_a_listing_of_everything(folder):

@@ -108,15 +108,15 @@ def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(mon
     def opened(_name):
         yield recording_file
 
-    parsed = []
+    parsed_lengths = []
     parse_json = json.loads
     monkeypatch.setattr(store, "open", opened)
-    monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or parse_json(text))
+    monkeypatch.setattr(json, "loads", lambda text: parsed_lengths.append(len(text)) or parse_json(text))
     monkeypatch.setattr(store, "read", None)
     match = poll(store, LogPosition(version=0), ANY_COMMIT).match
     assert (match.data_changed, match.version) == (True, 1)
     assert set(recording_file.reads) == {64 * 1024}
-    assert max(parsed) <= WHOLE_LINE_BYTES
+    assert max(parsed_lengths) <= WHOLE_LINE_BYTES
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How the header of a CSV file is matched with the schema of its source."""
+"""The header of a CSV file is matched with the schema of its source, by name or by position."""
 
 from __future__ import annotations
 

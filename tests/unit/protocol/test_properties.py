@@ -60,7 +60,7 @@ def test_a_property_has_the_value_of_its_text_or_its_default(prop, default, text
         ("delta.appendOnly", True),
     ],
 )
-def test_the_error_names_the_key_of_an_unreadable_new_property(key, text):
+def test_the_error_names_the_key_of_an_invalid_new_property(key, text):
     with pytest.raises(InvalidRequestError, match=key) as caught:
         props.check_new_properties({"fine": "x", key: text})
     assert caught.value.remedy

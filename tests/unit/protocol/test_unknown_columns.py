@@ -43,7 +43,7 @@ def test_columns_that_the_table_does_not_have_are_named_with_their_paths():
     assert not list(unknown_columns(TABLE, TABLE))
 
 
-def test_such_columns_are_read_as_texts_and_left_out():
+def test_unknown_columns_are_read_as_texts_or_left_out():
     assert with_unknown_as_text(FILES, TABLE) == nested(
         ID=PrimitiveType("long"), x=TEXT, n=struct(A="long", b="string"),
         items=ArrayType(struct(price="double", unit="string")),
@@ -52,7 +52,7 @@ def test_such_columns_are_read_as_texts_and_left_out():
     assert known_columns(FILES, TABLE) == nested(
         ID=PrimitiveType("long"), n=struct(A="long"), items=ArrayType(struct(price="double")),
         prices=MapType(TEXT, struct(amount="double")),
-    ), "a struct with unknown members only gets a member of the table"  # fmt: skip
+    ), "a struct that has only unknown members gets a member of the table"  # fmt: skip
 
 
 def test_the_columns_of_a_file_fit_if_the_table_has_them_and_holds_their_values():
@@ -60,8 +60,8 @@ def test_the_columns_of_a_file_fit_if_the_table_has_them_and_holds_their_values(
     assert columns_problem(struct(name="string"), not_null, merge_schema=False) is None, "a file may lack columns"
     assert columns_problem(struct(ID="integer"), not_null, merge_schema=False) is None
     assert columns_problem(struct(new="date"), not_null, merge_schema=True) is None
-    new = columns_problem(struct(id="long", new="date"), not_null, merge_schema=False)
-    assert new == "The table does not have these columns of the file: new (date)."
+    problem = columns_problem(struct(id="long", new="date"), not_null, merge_schema=False)
+    assert problem == "The table does not have these columns of the file: new (date)."
     for merge_schema in (False, True):
         problem = columns_problem(struct(id="string"), not_null, merge_schema=merge_schema)
         assert "'id' is bigint in the table and string in the data" in problem

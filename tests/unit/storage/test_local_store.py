@@ -95,9 +95,8 @@ def test_absolute_names_are_used_unchanged(store, tmp_path, name_format):
 def put_numbers(root, start_barrier, writer):
     store = LocalLogStore(root)
     start_barrier.wait()
-    won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", writer.encode() * 50_000)]
-    print(writer, *won)
-    Path(root, f"won-{writer}").write_text(" ".join(map(str, won)))
+    numbers_won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", writer.encode() * 50_000)]
+    Path(root, f"won-{writer}").write_text(" ".join(map(str, numbers_won)))
 
 
 def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remains(tmp_path):

@@ -34,9 +34,9 @@ def test_long_values_are_cut_and_columns_that_do_not_fit_are_counted():
     row = {f"column {number}": "x" * 1000 for number in range(60)}
     line = sample_text(row)
     assert len(line) <= MAX_SAMPLE_CHARACTERS
-    shown = json.loads(line)
-    assert shown.pop("...") == f"{60 - len(shown)} more columns"
-    assert shown["column 0"] == "x" * 80 + "..."
+    sample = json.loads(line)
+    assert sample.pop("...") == f"{60 - len(sample)} more columns"
+    assert sample["column 0"] == "x" * 80 + "..."
 
 
 def test_secrets_are_stars():

@@ -39,7 +39,7 @@ ORDERS = FlowId(name="s3://lake/orders", source_table_id="id-1")
 
 
 def transactions(*txns):
-    return {each.app_id: each for each in txns}
+    return {transaction.app_id: transaction for transaction in txns}
 
 
 def offset(flow, version, last_updated_ms=NOON_MS):
@@ -53,8 +53,18 @@ def test_an_app_id_names_one_flow_and_one_source_table(name):
     assert flow.app_id.startswith(prefix_of_flow(name)) and flow.app_id.count("/") == 2
 
 
-@pytest.mark.parametrize("app_id", ["ns/dag/key", "deltalite-flow/a", "deltalite-flow/a/b/c", "deltalite-flows/a/b"])
-def test_another_app_id_is_not_of_a_flow(app_id):
+@pytest.mark.parametrize(
+    "app_id",
+    [
+        "ns/dag/key",
+        "run",
+        "deltalite-flow/f",
+        "deltalite-flow/a/b/c",
+        "deltalite-flow/f/%2f%zz",
+        "deltalite-flows/a/b",
+    ],
+)
+def test_an_app_id_of_another_form_names_no_flow(app_id):
     assert FlowId.parse(app_id) is None
 
 
@@ -62,12 +72,13 @@ def test_a_name_is_not_a_prefix_of_a_longer_name():
     assert not FlowId(name="orders_2", source_table_id="i").app_id.startswith(prefix_of_flow("orders"))
 
 
-def test_the_run_and_the_offset_stand_in_one_commit():
+def test_the_transaction_of_the_run_and_the_offset_are_in_one_commit():
     store = create(new_store(), add("f0"))
     current = dataclasses.replace(proposal(0, add("f1"), txn("run")), offsets=(offset(ORDERS, 7),))
     outcome, _ = try_commit(store, current)
     assert outcome == Committed(version=1, timestamp_ms=outcome.timestamp_ms)
-    assert {app_id: each.version for app_id, each in load(store).transactions.items()} == {"run": 0, ORDERS.app_id: 7}
+    versions = {app_id: transaction.version for app_id, transaction in load(store).transactions.items()}
+    assert versions == {"run": 0, ORDERS.app_id: 7}
     assert b'"isBlindAppend":true' in store.read(commit_name(1))
 
 
@@ -101,8 +112,8 @@ def test_checkpoints_and_compactions_keep_offsets():
         lambda store: write_checkpoint(load(store), now_ms=NOON_MS),
     ):
         store = create(new_store())
-        long_ago = offset(ORDERS, 7, last_updated_ms=1)
-        try_commit(store, dataclasses.replace(proposal(0, add("f")), offsets=(long_ago,)))
+        old_offset = offset(ORDERS, 7, last_updated_ms=1)
+        try_commit(store, dataclasses.replace(proposal(0, add("f")), offsets=(old_offset,)))
         append_files(store, 2)
         shorten_log(store)
         store.files.pop(commit_name(2))  # only the compaction or the checkpoint holds the offset now
@@ -119,11 +130,11 @@ def test_a_restore_puts_each_offset_back():
 
 def test_a_reset_sets_the_offset_of_the_table_that_the_flow_loaded_last():
     old = dataclasses.replace(ORDERS, source_table_id="old")
-    present = transactions(
+    current = transactions(
         offset(old, 40, NOON_MS - 1), offset(ORDERS, 9), offset(FlowId(name="b", source_table_id="i"), 1)
     )
-    assert reset_offsets(present, {ORDERS.name: 5}, table="t", now_ms=7) == (offset(old, -1, 7), offset(ORDERS, 5, 7))
-    assert reset_offsets(present, {ORDERS.name: None, "b": 1}, table="t", now_ms=7) == (
+    assert reset_offsets(current, {ORDERS.name: 5}, table="t", now_ms=7) == (offset(old, -1, 7), offset(ORDERS, 5, 7))
+    assert reset_offsets(current, {ORDERS.name: None, "b": 1}, table="t", now_ms=7) == (
         offset(old, -1, 7),
         offset(ORDERS, -1, 7),
     )
@@ -131,12 +142,7 @@ def test_a_reset_sets_the_offset_of_the_table_that_the_flow_loaded_last():
     with pytest.raises(InvalidRequestError, match="several source tables with the same time"):
         reset_offsets(tied, {ORDERS.name: 5}, table="t", now_ms=7)
     with pytest.raises(InvalidRequestError, match=r"the flow 'c', but t has no offset of it\. Its flows: 'b', 's3:"):
-        reset_offsets(present, {"c": None}, table="t", now_ms=7)
-
-
-@pytest.mark.parametrize("app_id", ["deltalite-flow/f/%2f%zz", "deltalite-flow/f", "deltalite-flow/a/b/c", "run"])
-def test_an_app_id_of_another_form_is_no_flow(app_id):
-    assert FlowId.parse(app_id) is None
+        reset_offsets(current, {"c": None}, table="t", now_ms=7)
 
 
 def test_a_commit_contains_the_loaded_versions():

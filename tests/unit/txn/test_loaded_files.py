@@ -52,7 +52,7 @@ def test_a_checkpoint_keeps_the_record_although_the_table_expires_transactions()
     assert current_manifest_number(load(store).transactions) == 7
 
 
-def test_a_table_that_forgets_transactions_is_refused_with_a_remedy_for_files():
+def test_a_table_whose_transactions_expire_is_refused_with_a_remedy_for_files():
     check_keeps_loaded_files({}, table="t")
     with pytest.raises(InvalidRequestError, match=r"load files into t: .*`deltalite loaded`"):
         check_keeps_loaded_files({"delta.setTransactionRetentionDuration": "interval 1 day"}, table="t")

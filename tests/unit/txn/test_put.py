@@ -63,14 +63,14 @@ def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
 
 @pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")]])
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_landed_without_an_answer_is_a_commit(store, actions, error):
+def test_a_put_that_took_effect_without_an_answer_is_a_commit(store, actions, error):
     fail_put(store, "after", error)
     outcome, _ = try_commit(store, proposal(1, *actions))
     assert outcome.version == 2 and newest_version(store) == 2
     assert "mine" in paths(load(store))
 
 
-def test_a_put_that_landed_and_was_answered_with_a_conflict_is_a_commit(store):
+def test_a_put_that_took_effect_and_was_answered_with_a_conflict_is_a_commit(store):
     """The storage client sends the put twice, and the second request finds the file of the first."""
     current, write_if_absent = proposal(1, remove("f1"), add("mine")), store.write_if_absent
 
@@ -131,13 +131,13 @@ def test_the_pauses_between_the_puts_of_a_throttled_commit_grow_and_end_after_tw
     assert (len(puts), pauses) == (4, [0.1, 0.3, 0.6, 1.0])
 
 
-def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
+def test_a_put_without_an_answer_and_without_a_file_may_still_take_effect(store):
     fail_put(store, "before", UNANSWERED, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
         try_commit(store, proposal(1, add("mine")))
 
 
-def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
+def test_a_put_that_takes_effect_during_its_repetition_is_one_commit(store):
     delayed_puts = []
 
     def delay_first_put(operation, name):

@@ -106,7 +106,7 @@ DECISIONS = {
 @pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("on_rerun", [0, 1, 2], ids=list(OnRerun))
 @pytest.mark.parametrize("case", DECISIONS)
-def test_a_run_that_finds_its_commit_resumes_or_works_or_fails(store, case, on_rerun, key):
+def test_a_run_that_finds_its_commit_resumes_it_or_does_its_work_or_fails(store, case, on_rerun, key):
     changes, expected = DECISIONS[case]
     policy = {"on_rerun": list(OnRerun)[on_rerun], "key": key}
     commit_run(store, identity(**{"generation": 1, **policy}))
@@ -129,7 +129,7 @@ def test_a_run_that_finds_its_commit_resumes_or_works_or_fails(store, case, on_r
     ],
 )
 @pytest.mark.parametrize("changes", [{"run": "next"}, {"task": "group.t"}, {"index": 4}])
-def test_another_task_or_run_that_finds_the_commit_of_its_key_resumes_or_works_or_fails(
+def test_another_task_or_run_that_finds_the_commit_of_its_key_resumes_it_or_does_its_work_or_fails(
     store, changes, rendered_request, on_rerun, expected
 ):
     commit_run(store, identity(key=KEY, on_rerun=on_rerun))

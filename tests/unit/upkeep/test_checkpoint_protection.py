@@ -45,10 +45,10 @@ def table(table_protocol=PROTECTED, *, without_checksum=()):
     return store
 
 
-def replace_protocol(store, version, unknown):
-    """Replace the protocol in the checksum of a version."""
+def add_feature(store, version, feature):
+    """Add a feature to the protocol in the checksum of a version."""
     data, modified_ms = store.files[checksum_name(version)]
-    changed_data = data.replace(b'"checkpointProtection"', b'"checkpointProtection","%s"' % unknown.encode())
+    changed_data = data.replace(b'"checkpointProtection"', b'"checkpointProtection","%s"' % feature.encode())
     assert changed_data != data
     store.files[checksum_name(version)] = (changed_data, modified_ms)
 
@@ -75,7 +75,7 @@ def test_expired_versions_with_supported_protocols_are_deleted():
 def test_no_protected_version_is_deleted_if_one_of_them_uses_an_unknown_feature(version, caplog):
     caplog.set_level("INFO")
     store = table()
-    replace_protocol(store, version, "fromTheFuture")
+    add_feature(store, version, "fromTheFuture")
     before = dict(store.files)
     assert clean(store, DAY_EXPIRED_UP_TO_5).log_files == 0
     assert store.files == before

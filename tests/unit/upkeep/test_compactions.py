@@ -92,8 +92,8 @@ def test_a_compaction_is_read_and_its_commits_are_not(log):
     requests = RequestLog(log)
     assert paths(load(log)) == EXPECTED
     read_names = [name for operation, name in requests.accesses if operation in ("read", "read_start", "open")]
-    compaction = compaction_name(2, 5).rpartition("/")[2]
-    assert read_names == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
+    name_of_compaction = compaction_name(2, 5).rpartition("/")[2]
+    assert read_names == ["_last_checkpoint", f"{6:020d}.json", name_of_compaction, f"{1:020d}.json", f"{0:020d}.json"]
 
 
 def test_the_commits_within_a_compaction_may_be_missing(log):

@@ -1,4 +1,4 @@
-"""The deletion of records of loaded files: whatever a readable version names stays."""
+"""Old records of loaded files are deleted, except the records that a readable version names."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_table_that_never_had_a_record_may_have_leftovers_of_killed_runs():
     check_has_record(load(store))
 
 
-def test_a_removed_record_is_unknown_if_the_log_no_longer_has_its_versions(table):
+def test_a_removed_record_is_not_detected_if_the_log_no_longer_has_its_versions(table):
     remove_transactions(table)
     for version in range(newest_version(table) + 1):
         table.files.pop(commit_name(version))

@@ -60,7 +60,7 @@ def random_files(generator: random.Random, *, tagged: bool, clustered: bool) -> 
 
 
 def sums(bins, planned_files):
-    """The prediction that a plan stands for."""
+    """The numbers of a plan: the files to rewrite or remove, the bytes to rewrite, and the new files."""
     empty_files = sum(file.is_empty for file in planned_files)
     return (
         sum(len(file_bin.files) for file_bin in bins) + empty_files,

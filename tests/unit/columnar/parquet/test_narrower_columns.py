@@ -29,7 +29,7 @@ def has_narrower_column(footer, **columns):
 
 
 @pytest.mark.parametrize(
-    ("stored_type", "data_type", "expected"),
+    ("stored_values", "data_type", "expected"),
     [
         (pa.array([1], pa.int32()), LONG, True),
         (pa.array([1], pa.int64()), LONG, False),
@@ -54,8 +54,8 @@ def has_narrower_column(footer, **columns):
          ArrayType(StructType((StructField("a", LONG),))), True),
     ],
 )  # fmt: skip
-def test_a_type_is_narrower_if_the_table_has_widened_it(stored_type, data_type, expected):
-    assert has_narrower_column(footer_of(C=stored_type), c=data_type) is expected
+def test_a_type_is_narrower_if_the_table_has_widened_it(stored_values, data_type, expected):
+    assert has_narrower_column(footer_of(C=stored_values), c=data_type) is expected
 
 
 def test_a_column_that_the_file_lacks_is_not_narrower():

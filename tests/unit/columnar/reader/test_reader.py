@@ -14,13 +14,11 @@ from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.predicates.binding import bind
 from deltalite.columnar.predicates.predicate import (
     And,
-    Comparison,
     Constant,
     In,
     IsNotNull,
     IsNull,
     Not,
-    Operator,
     Or,
     StartsWith,
     Unknown,
@@ -29,7 +27,7 @@ from deltalite.columnar.predicates.row_filter import truth_values
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
-from tests.support.lake import struct_of
+from tests.support.lake import comparison, struct_of
 from tests.unit.builders import schema_from_arrow
 
 LONG = PrimitiveType("long")
@@ -253,10 +251,6 @@ def test_footers_have_the_order_of_the_file_names(lake):
     assert read_footers(lake.store, []) == []
     with pytest.raises(CorruptDataFileError, match="gone"):
         read_footers(lake.store, ["0.parquet", "gone.parquet"])
-
-
-def comparison(column, operator, literal):
-    return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
 
 
 ROWS = pa.table(

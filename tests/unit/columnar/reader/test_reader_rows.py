@@ -140,7 +140,7 @@ TEXTS = [str(n % 10) * 2_000 for n in range(3_000)]
 
 
 @pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
-@pytest.mark.parametrize("group", [100, 10_000])
+@pytest.mark.parametrize("row_group_size", [100, 10_000])
 @pytest.mark.parametrize(
     "column",
     [
@@ -153,10 +153,10 @@ TEXTS = [str(n % 10) * 2_000 for n in range(3_000)]
     ],
     ids=["texts", "members", "lists of texts", "numbers", "lists of numbers", "fixed length"],
 )
-def test_repeated_values_in_a_file_do_not_make_batches_large(lake, monkeypatch, column, group, dictionary):
+def test_repeated_values_in_a_file_do_not_make_batches_large(lake, monkeypatch, column, row_group_size, dictionary):
     monkeypatch.setattr(stream, "_BATCH_BYTES", 300_000)
     table = pa.table({"a": column})
-    lake.add(table, row_group_size=group, use_dictionary=dictionary, store_schema=False)
+    lake.add(table, row_group_size=row_group_size, use_dictionary=dictionary, store_schema=False)
     schema = pa.schema([("a", pa.binary() if pa.types.is_fixed_size_binary(column.type) else column.type)])
     batches = list(lake.batches(schema, batch_size=10**6))
     assert pa.Table.from_batches(batches)["a"].to_pylist() == column.to_pylist()

@@ -9,19 +9,15 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltalite.columnar.predicates.predicate import Comparison, In, IsNotNull, IsNull, Not, Operator, StartsWith
+from deltalite.columnar.predicates.predicate import In, IsNotNull, IsNull, Not, StartsWith
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructType
-from tests.support.lake import NUMBERS, add_numbers, field_with, read_numbers, struct_of
+from tests.support.lake import NUMBERS, add_numbers, comparison, field_with, read_numbers, struct_of
 from tests.support.vectors import inline_vector
 
 LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
 INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
-
-
-def comparison(column, operator, literal):
-    return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
 
 
 def stamps(unit, zone="UTC"):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltalite import DeltaTable
 from deltalite.commands.convert import convert
 from deltalite.requests import ConvertRequest, RunIdentity
-from tests.support.tables import actions_of
+from tests.support.tables import actions_of, delta_rs_arrow
 
 RUN_IDENTITY = RunIdentity(app_id="airflow/d/convert/-1/r")
 
@@ -30,8 +29,7 @@ def convert_folder(folder, **options):
 
 def rows(folder, *columns):
     """The rows of a table as tuples of these columns, in order."""
-    table = DeltaTable(str(folder)).to_arrow().select(list(columns))
-    return sorted_rows(table)
+    return sorted_rows(DeltaTable(str(folder)).to_arrow().select(list(columns)))
 
 
 def sorted_rows(table):
@@ -41,10 +39,7 @@ def sorted_rows(table):
 
 def rows_by_delta_rs(folder, *columns):
     """The rows that delta-rs reads from a table, as tuples of these columns, in order."""
-    table = deltalake.DeltaTable(str(folder))
-    names = ", ".join(f'"{column}"' for column in columns)
-    result = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())
-    return sorted_rows(result)
+    return sorted_rows(delta_rs_arrow(folder).select(list(columns)))
 
 
 def stats_by_path(folder):

@@ -18,6 +18,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.txn.flows import FlowId, flow_offsets
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.support.properties import FEED
 from tests.unit.builders import (
     NOON_MS,
     add,
@@ -32,7 +33,6 @@ from tests.unit.builders import (
     txn,
 )
 
-FEED = {"delta.enableChangeDataFeed": "true"}
 WITH_FEED = Protocol(min_reader_version=1, min_writer_version=4)
 FLOW = FlowId(name="f", source_table_id="t")
 
@@ -234,7 +234,7 @@ def test_only_loads_with_new_versions_move_their_offsets(source):
         plan_load(source, sources[1], "g", {}),
     ]
     both = Loads(ranges={"a": loads[0][0], "b": loads[1][0]}, source_loads={"a": loads[0][1], "b": loads[1][1]})
-    assert [(each.app_id, each.version) for each in both.record()] == [("deltalite-flow/g/t", 3)]
+    assert [(offset.app_id, offset.version) for offset in both.record()] == [("deltalite-flow/g/t", 3)]
     reads = ReadSet(app_id_prefixes=("other/",))
     assert both.added_to(reads).app_id_prefixes == ("other/", "deltalite-flow/f/", "deltalite-flow/g/")
     assert not both.has_nothing_new and Loads(ranges={"a": loads[0][0]}).has_nothing_new

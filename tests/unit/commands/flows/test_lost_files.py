@@ -11,6 +11,7 @@ from deltalite.commands.flows.ranges import Loss
 from deltalite.errors import CorruptDataFileError, InvalidRequestError, SourceNotFoundError
 from deltalite.protocol.actions import Protocol
 from deltalite.spark.reader.incremental import SourceLoad
+from tests.support.properties import FEED
 from tests.unit.builders import add, commit_actions, create, load, metadata, new_store, remove, vector
 
 VECTOR = vector("ab^-aqEH.-t@S}K{vb[*k^")
@@ -25,8 +26,7 @@ def source():
     The versions 1 to 4 add `a`, add `b`, add a vector to `a`, and replace both files by `c`.
     """
     store = create(new_store())
-    feed = {"delta.enableChangeDataFeed": "true"}
-    commit_actions(store, Protocol(min_reader_version=1, min_writer_version=4), metadata(feed), add("a%20a"))
+    commit_actions(store, Protocol(min_reader_version=1, min_writer_version=4), metadata(FEED), add("a%20a"))
     commit_actions(store, add("b"))
     commit_actions(store, remove("a%20a"), add("a%20a", deletion_vector=VECTOR))
     removes = remove("a%20a", deletion_vector=VECTOR, data_change=False), remove("b", data_change=False)

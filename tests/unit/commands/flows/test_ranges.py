@@ -17,8 +17,9 @@ def chosen(offset=None, *, newest=5, oldest=0, loaded_id="id", **options):
     """The bounds of the range: the version before the first one, and the last one."""
     state = SourceState(address="/s", table_id="id", newest_version=newest, commits=range(oldest, newest + 1))
     flow_txn = txn(FlowId(name="f", source_table_id=loaded_id).app_id, offset or 0)
-    another = txn(FlowId(name="another", source_table_id="id").app_id, 77)
-    transactions = {each.app_id: each for each in ([another] if offset is None else [another, flow_txn])}
+    another_txn = txn(FlowId(name="another", source_table_id="id").app_id, 77)
+    all_txns = [another_txn] if offset is None else [another_txn, flow_txn]
+    transactions = {transaction.app_id: transaction for transaction in all_txns}
     source = Source(format="delta", path="/s", incremental="f", **options)
     flow_range = choose_range("f", source, state, transactions)
     assert (flow_range.flow, flow_range.source_table_id) == ("f", "id")
@@ -83,7 +84,7 @@ def test_max_bytes_takes_the_versions_that_fit_and_at_least_one(sizes, max_bytes
     assert last_version_within(1, sizes, max_bytes) == last
 
 
-def test_a_target_that_forgets_its_transactions_is_refused():
+def test_a_target_whose_transactions_expire_is_refused():
     check_keeps_offsets({"delta.appendOnly": "true"}, table="t")
     with pytest.raises(InvalidRequestError, match="unset_properties"):
         check_keeps_offsets({"delta.setTransactionRetentionDuration": "interval 1 day"}, table="t")

@@ -18,7 +18,10 @@ FILE_COUNTS = {"a": 3, "b": 5, "c": 2, "d": 4}
 
 
 class Optimizes:
-    """Stands for the optimize command: each call waits for `parallelism` running calls, and then for one too many."""
+    """A stand-in for the optimize command.
+
+    Each call waits until `parallelism` calls run. Then it waits for a moment, so that a call too many can begin.
+    """
 
     def __init__(self, parallelism: int) -> None:
         self.addresses: list[str] = []

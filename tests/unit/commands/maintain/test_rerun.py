@@ -22,7 +22,7 @@ def test_a_cleared_task_does_its_steps_again_unless_on_rerun_is_skip(
 
     def vacuum_outcome(generation: int) -> tuple[str, int]:
         """Append a row, and run a task attempt. Return the outcome of its vacuum and the number of ended vacuums."""
-        # A vacuum pays only if there is a commit since the last one.
+        # A vacuum is due only if there is a commit since the last vacuum.
         deltalake.write_deltalake(str(table), pa.table({"id": [1]}), mode="append")
         identity = RunIdentity(
             app_id="ns/dag/maintain/-1/run",

@@ -52,7 +52,7 @@ def test_history_shows_start_and_end_with_the_names_of_delta_spark(history):
     assert "why" in end["userMetadata"]
 
 
-def test_the_time_of_the_end_is_that_of_the_deletion(history, monkeypatch):
+def test_the_end_commit_has_the_execution_time_of_the_deletion(history, monkeypatch):
     now_s, sweep = [0.0], command.sweep
 
     def slow_sweep(tree, plan):

@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import deltalake
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +22,7 @@ from deltalite.requests import RunIdentity, VacuumMode, VacuumRequest
 from tests.support.fuzzing import examples
 from tests.support.properties import FEED
 from tests.support.table_history import DAYS, TableHistory
+from tests.support.tables import delta_rs_arrow
 
 Step = Callable[[TableHistory], object]
 WEEK_H = 7 * 24
@@ -96,6 +95,4 @@ def test_versions_within_the_retention_stay_complete(history_steps, mode, hours)
             rows, changes = before[version]
             assert after[version][0] == rows == history.rows_of(version), f"version {version} of {newest}"
             assert changes is None or version == first or after[version][1] == changes, f"changes of {version}"
-        query_builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(history.folder)))
-        ids_by_delta_rs = pa.table(query_builder.execute("SELECT id FROM t").read_all())["id"].to_pylist()
-        assert sorted(ids_by_delta_rs) == history.rows_of(newest)
+        assert sorted(delta_rs_arrow(history.folder)["id"].to_pylist()) == history.rows_of(newest)

@@ -61,7 +61,7 @@ def test_the_first_line_of_a_block_follows_the_lines_of_the_blocks_before_it():
         ("abfss://c@a.dfs.core.windows.net/l/a.csv", "abfss://c@a.dfs.core.windows.net/l/a.csv"),
     ],
 )
-def test_a_path_of_spark_has_the_address_of_the_copy(address, spark_path):
+def test_a_path_in_the_spelling_of_spark_gives_the_address_of_the_file(address, spark_path):
     assert address_of(spark_path, {path_key(address): address}) == address
     assert address_of("file:/other", {path_key(address): address}) == "file:/other"
 

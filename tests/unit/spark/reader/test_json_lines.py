@@ -9,15 +9,14 @@ from deltalite.spark.reader.json_lines import with_distinct_names
 from tests.unit.builders import struct
 
 
-def of_spark(text):
-    """Return a schema of Spark. `StructType.fromDDL` needs a session."""
+def spark_type(description):
+    """Return Spark's type for a description, because `StructType.fromDDL` needs a session.
 
-    def parsed(value):
-        if isinstance(value, list):
-            return spark_types.StructType([spark_types.StructField(name, parsed(item)) for name, item in value])
-        return spark_types.ArrayType(parsed(value[0])) if isinstance(value, tuple) else value
-
-    return parsed(text)
+    A list of names and descriptions is a struct. A tuple of one description is an array.
+    """
+    if isinstance(description, list):
+        return spark_types.StructType([spark_types.StructField(name, spark_type(kind)) for name, kind in description])
+    return spark_types.ArrayType(spark_type(description[0])) if isinstance(description, tuple) else description
 
 
 LONG, TEXT = spark_types.LongType(), spark_types.StringType()
@@ -31,17 +30,17 @@ TABLE = StructType(
 
 
 def test_each_name_is_one_column_at_every_depth():
-    inferred = of_spark(
+    inferred = spark_type(
         [
             ("ID", LONG), ("id", TEXT), ("items", ([("P", LONG), ("p", LONG), ("q", LONG), ("q", TEXT)],)),
             ("new", [("x", LONG), ("X", LONG)]), ("new", TEXT),
         ]
     )  # fmt: skip
-    expected = of_spark([("id", LONG), ("items", ([("p", LONG), ("q", LONG)],)), ("new", [("x", LONG)])])
+    expected = spark_type([("id", LONG), ("items", ([("p", LONG), ("q", LONG)],)), ("new", [("x", LONG)])])
     assert with_distinct_names(inferred, TABLE) == expected
 
 
 def test_the_keys_of_a_map_may_differ_in_case_and_their_values_have_all_members():
-    inferred = of_spark([("m", [("k", [("a", LONG)]), ("K", [("A", LONG), ("b", TEXT)]), ("x", TEXT)])])
-    assert with_distinct_names(inferred, TABLE) == of_spark([("m", [("k", [("a", LONG), ("b", TEXT)])])])
-    assert with_distinct_names(of_spark([("m", [])]), TABLE) == of_spark([("m", [])])
+    inferred = spark_type([("m", [("k", [("a", LONG)]), ("K", [("A", LONG), ("b", TEXT)]), ("x", TEXT)])])
+    assert with_distinct_names(inferred, TABLE) == spark_type([("m", [("k", [("a", LONG), ("b", TEXT)])])])
+    assert with_distinct_names(spark_type([("m", [])]), TABLE) == spark_type([("m", [])])
