@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -22,11 +23,21 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def session(airflow_db):
-    from airflow.utils.session import create_session
+def session(airflow_db, tmp_path_factory):
+    """A session of a separate database, a copy of the empty one. The page and the auth manager read it too.
 
-    with create_session() as opened:
+    Its connections check no foreign keys, so that a test can add a task without the rows that belong to the task.
+    """
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+
+    copy = shutil.copy(airflow_db / "empty.db", tmp_path_factory.mktemp("page") / "airflow.db")
+    engine = create_engine(f"sqlite:///{copy}")
+    with pytest.MonkeyPatch.context() as patch, Session(engine) as opened:
+        for module in ("airflow_provider_deltalite.page.database", "airflow.utils.session"):
+            patch.setattr(f"{module}.create_session", lambda: Session(engine))
         yield opened
+    engine.dispose()
 
 
 def test_assets_come_with_their_tasks_dags_watcher_and_connection(session):
@@ -107,9 +118,8 @@ def test_existing_runs_and_all_attempts_of_a_task_are_found(session):
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.models.taskinstancehistory import TaskInstanceHistory
-    from sqlalchemy import insert, text
+    from sqlalchemy import insert
 
-    session.execute(text("PRAGMA foreign_keys = OFF"))
     run = {"dag_id": "page_runs", "run_id": "r+1"}
     task = {**run, "task_id": "load", "map_index": -1}
     begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -136,9 +146,8 @@ def test_the_tables_of_operators_that_write_and_succeeded_are_known(session):
     from airflow.models.dagrun import DagRun
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.models.taskinstance import TaskInstance
-    from sqlalchemy import insert, text
+    from sqlalchemy import insert
 
-    session.execute(text("PRAGMA foreign_keys = OFF"))
     begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
     tasks = [
         ("write", "DeltaWriteOperator", "success", {"table": "/lake/a", "storage_conn_id": "lake", "mode": "append"}),
@@ -270,9 +279,7 @@ def test_a_return_value_is_plain_json(value, parsed):
 
 def test_a_long_return_value_is_not_loaded(session):
     from airflow.models.xcom import XComModel
-    from sqlalchemy import text
 
-    session.execute(text("PRAGMA foreign_keys = OFF"))
     for task_id, length in (("short", 10), ("long", 100_000)):
         session.add(
             XComModel(dag_run_id=1, dag_id="page_x", run_id="r", task_id=task_id, map_index=-1, key="return_value",
