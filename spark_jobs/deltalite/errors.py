@@ -228,7 +228,7 @@ class OutOfOrderError(RefusedWriteError):
 
 
 class AuditFailedError(RefusedWriteError):
-    """An audit of level 'fail' did not pass, or nobody has accepted the rows that one of level 'ask' refuses."""
+    """An audit of level 'fail' did not pass, or nobody has accepted the rows that an audit of level 'ask' refuses."""
 
     exit_code = 59
 

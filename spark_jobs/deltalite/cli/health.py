@@ -113,7 +113,7 @@ def _cells(row: TableRow) -> Sequence[object]:
 
 COMMAND = Command(
     name="health",
-    summary="the maintenance that pays for each of many tables",
+    summary="the maintenance that each of many tables needs",
     description=__doc__,
     takes_version=False,
     add_arguments=_add_arguments,
