@@ -57,9 +57,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
         ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. An audit
         with ``"level": "quarantine"`` puts the bad rows into ``quarantine``. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
+        decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
+        ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
         the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
         and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
