@@ -57,18 +57,18 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
         ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. An audit
         with ``"level": "quarantine"`` puts the bad rows into ``quarantine``. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
+        decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
+        ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
         the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
         and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
-        value in a column that the table does not have does not fit. It gets one row for each file of any format that is
-        damaged, incomplete or of another format, and for each Parquet or ORC file whose columns do not fit the table.
-        CSV and JSON files then need ``schema`` in the source, or an existing table. The table also gets the rows that
-        audits of level ``quarantine`` reject. (templated)
+        record does not fit either if it has a value in a column that the table lacks. The quarantine gets one row for
+        each file of any format that is damaged, incomplete or of another format, and for each Parquet or ORC file whose
+        columns do not fit the table. CSV and JSON files then need ``schema`` in the source, or an existing table. The
+        quarantine also gets the rows that audits of level ``quarantine`` reject. (templated)
     :param max_bad_share: The largest share of bad records, and of unreadable files, in a run, from 0 to 1. Above it,
-        the task fails and loads nothing. By default, half of them may be bad, and always ten. (templated)
+        the task fails and loads nothing. By default, half of them may be bad, or ten if that is more. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
-    """Maintain many Delta tables in one Spark application: optimize, checkpoint and vacuum where they pay.
+    """Maintain many Delta tables in one Spark application: optimize, checkpoint and vacuum where due.
 
-    The job reads the log of each table, measures it, and runs only the steps that pay by the thresholds below. Several
-    tables are maintained at the same time, the ones with the largest gain first. The steps are those of
+    The job measures each table by its log, and runs only the steps that are due by the thresholds below. Several tables
+    are maintained at the same time, the ones with the largest gain first. The steps are those of
     ``DeltaOptimizeOperator``, ``DeltaCheckpointOperator`` and ``DeltaVacuumOperator``. A clustered table is clustered.
 
     - One table's failure stops no other table. The task fails after all tables were tried, and the error names the
@@ -65,11 +65,11 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         The job maintains its Delta tables, and skips views and tables of other formats. The configuration of Spark sets
         up the catalog, such as a Hive metastore. (templated)
     :param dry_run: Only report the health of the tables: the measures, and the steps that are due. The task then
-        succeeds if a table cannot be read, and reports it as failed. ``deltalite health`` does the same without Spark.
-        (templated)
-    :param optimize: Optimize where it pays. (templated)
-    :param checkpoint: Write checkpoints where they pay. (templated)
-    :param vacuum: Vacuum where it pays. (templated)
+        succeeds even if a table cannot be read, and reports this table as failed. ``deltalite health`` does the same
+        without Spark. (templated)
+    :param optimize: Optimize the tables for which this is due. (templated)
+    :param checkpoint: Write the checkpoints that are due. (templated)
+    :param vacuum: Vacuum the tables for which this is due. (templated)
     :param target_file_size: The size of a packed file in bytes. The default is ``delta.targetFileSize`` of each table,
         or else 256 MiB. (templated)
     :param min_small_files: Optimize a table if the optimize would rewrite at least so many files. (templated)

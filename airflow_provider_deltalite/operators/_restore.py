@@ -41,9 +41,9 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         ``{"name": "amounts", "rows": "amount < 0"}``. ``max_change`` compares it with the table before the restore. If
         an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a warning.
         (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
+        decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
+        ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the restore after another writer's commit. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)

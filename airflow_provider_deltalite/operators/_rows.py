@@ -15,9 +15,9 @@ class DeltaRowsOperator(DeltaCommitOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have changed the same rows:
         ``fail``, ``warn`` or ``allow``. (templated)
     :param audits: Named checks that run on the written files before the commit. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
+        decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
+        ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
 

@@ -60,8 +60,8 @@ class DeltaTableOperator(DeltaCommitOperator):
         (templated)
     :param description: The table's description. (templated)
     :param reset_flows: The last loaded version of incremental sources, by the name of the flow, such as
-        ``{"orders": 41}``. None loads the complete snapshot again. For a task that runs once: each run of the task
-        sets the offsets again. (templated)
+        ``{"orders": 41}``. None loads the complete snapshot again. Run such a task once, because each run sets the
+        offsets again. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans after another writer's commit. Each commit of row ids counts
         separately. (templated)

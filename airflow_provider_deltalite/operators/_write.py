@@ -86,9 +86,9 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         ``{"name": "no_orphans", "rows": "customer IS NULL", "max_share": 0.001}``. If an audit does not pass, the task
         fails and commits nothing, or with ``"level": "warn"`` logs a warning. With ``"level": "quarantine"``, the bad
         rows of a ``rows`` audit go to ``quarantine``, and the other rows are written. (templated)
-    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` after it
-        (``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's ``HITLOperator``. By default,
-        the task waits without a limit, and fails after a rejection.
+    :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
+        decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
+        ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for the rows that audits of level ``quarantine`` reject. It gets the
         name of the audit, the reason and the row as JSON. The first such row creates the table. (templated)
     :param conn_id: The Spark connection.

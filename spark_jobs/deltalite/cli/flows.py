@@ -1,7 +1,7 @@
 """`deltalite flows`: the incremental sources that the table has loaded, and the last loaded version of each.
 
-A task with an incremental source stores its offset in the table's log. Another offset needs a commit, which only a task
-makes. So the command prints the call of the operator that resets the offset of a flow.
+A task with an incremental source stores its offset in the table's log. This command cannot change an offset, because a
+change is a commit, and only tasks commit. So it prints the call of the operator that resets the offset of a flow.
 
 JSON has one object per flow and source table: `flow`, `sourceTableId`, `version` (the last loaded version of the
 source; null if the flow was reset or the table was restored) and `lastUpdated` (the time of the commit; null if

@@ -1,4 +1,4 @@
-"""`deltalite health` reports the maintenance that is due for the tables of a pattern, and writes nothing."""
+"""`deltalite health` reports the maintenance that the tables of a pattern need, and writes nothing."""
 
 from __future__ import annotations
 
