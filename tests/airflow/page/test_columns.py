@@ -66,7 +66,7 @@ def test_unknown_statistics_are_dashes(delta_page):
     assert lines(html) == {"id": [UNKNOWN, UNKNOWN, UNKNOWN], "flag": [UNKNOWN, UNKNOWN, UNKNOWN]}
 
 
-def test_a_null_count_that_may_be_less_is_marked(delta_page):
+def test_an_inexact_null_count_is_shown_as_an_upper_bound(delta_page):
     store = MemoryLogStore()
     text = json.dumps({"numRecords": 1_500, "nullCount": {"id": 7}, "tightBounds": False})
     protocol = Protocol(min_reader_version=1, min_writer_version=2)
