@@ -310,7 +310,7 @@ def test_an_airflow_without_questions_is_refused_before_anything_is_written(tabl
 
 
 @since_3_3
-def test_the_task_state_of_a_waiting_task_is_that_of_airflows_operator(table, context, job, questions):
+def test_a_waiting_task_has_the_same_state_as_airflows_operator(table, context, job, questions):
     from airflow.sdk.exceptions import TaskAwaitingInput
 
     with pytest.raises(TaskAwaitingInput):
