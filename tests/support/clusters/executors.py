@@ -69,7 +69,7 @@ class TaskEnd:
 
 @dataclass(frozen=True, slots=True)
 class EventLogs:
-    """The event logs that Spark writes to a folder. Read them after the job, because Spark may write task ends late."""
+    """The event logs that Spark writes to a folder. Spark may write task ends late, so read these after the job."""
 
     folder: Path
 
