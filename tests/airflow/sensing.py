@@ -9,6 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
+from tests.airflow.trigger_events import events
 
 
 def make_sensor(table, **parameters) -> DeltaVersionSensor:
@@ -26,12 +27,7 @@ def defer(sensor, context) -> TaskDeferred:
 
 def event_of(trigger) -> dict:
     """Run a trigger to its end, and return the payload of its only event."""
-
-    async def payloads() -> list[dict]:
-        async with asyncio.timeout(60):
-            return [event.payload async for event in trigger.run()]
-
-    (event,) = asyncio.run(payloads())
+    (event,) = asyncio.run(events(trigger))
     return event
 
 

@@ -22,14 +22,14 @@ from airflow_provider_deltalite.operators.delta import (
 )
 from deltalite.errors import InstallationError, InvalidRequestError
 from tests.support.airflow_versions import since_3_3
-from tests.support.asking import AskingJob, answer, wait_of
+from tests.support.asking import AskingJob, answer, code_in, wait_of
 
 AUDIT = {"name": "customers", "rows": "customer IS NULL", "level": "ask"}
 
 
 @pytest.fixture
 def job(table, spark_submit, tmp_path):
-    """The job of the task, in whose rows the audit finds three bad ones."""
+    """The job of the task. Its audit measures three bad rows."""
     table.create()
     asking_job = AskingJob(tmp_path)
     asking_job.set_bad_rows(3)
@@ -60,11 +60,8 @@ def resume(operator, wait, context, event):
     return operator.resume_execution(wait.method_name, {**wait.kwargs, "event": event}, context)
 
 
-def code_in(question):
-    return question["params"]["code"]["value"]
-
-
-def commits(table):
+def commit_count(table):
+    """The number of commits after version 0."""
     return len(list((table.root / "_delta_log").glob("*.json"))) - 1
 
 
@@ -89,7 +86,7 @@ def test_the_question_has_the_values_and_samples_and_the_slot_is_free(table, con
     assert notified == [context]
     assert wait.trigger is not None or wait.timeout == timedelta(hours=2)
     assert "note" not in json.dumps(wait.kwargs), "Airflow's database has sample rows only in the question"
-    assert commits(table) == 0
+    assert commit_count(table) == 0
 
 
 def test_an_approval_runs_the_job_again_and_the_commit_names_the_person(table, context, job, questions):
@@ -118,7 +115,7 @@ def test_a_rejection_and_a_timeout_fail_the_task_for_good(table, context, job, q
         resume(task(table), wait, context, {"error": "x", "error_type": "validation"})
     with pytest.raises(AirflowFailException, match="default after the timeout rejected"):
         resume(task(table), wait, context, answer("Reject", code=code_in(questions[0]), user=None))
-    assert (job.runs, commits(table)) == (1, 0)
+    assert (job.runs, commit_count(table)) == (1, 0)
 
 
 def test_the_default_after_the_timeout_can_publish(table, context, job, questions):
@@ -142,14 +139,14 @@ def test_only_a_user_who_is_assigned_now_can_accept_values(table, context, job, 
     assert resume(task(table, ask={"assigned_users": {"id": "7", "name": "A"}}), again, context, accepting)["committed"]
 
 
-def test_values_that_got_worse_are_asked_again_and_only_the_new_code_accepts_them(
+def test_the_task_asks_again_if_values_got_worse_and_only_the_new_code_accepts_them(
     table, context, job, questions, capsys
 ):
     wait = wait_of(lambda: task(table).execute(context))
     old_code = code_in(questions[0])
     job.set_bad_rows(4)
     wait = wait_of(lambda: resume(task(table), wait, context, answer("Publish", code=old_code)))
-    assert (job.runs, commits(table), len(questions)) == (2, 0, 2)
+    assert (job.runs, commit_count(table), len(questions)) == (2, 0, 2)
     new_code = code_in(questions[1])
     assert new_code != old_code
     log = capsys.readouterr().out
@@ -180,7 +177,7 @@ def test_an_approval_does_not_count_for_a_changed_request(table, context, job, q
     wait = wait_of(lambda: task(table).execute(context))
     approving = answer("Publish", code=code_in(questions[0]))
     wait = wait_of(lambda: resume(task(table, **changes), wait, context, approving))
-    assert (job.runs, commits(table), len(questions)) == (2, 0, 2)
+    assert (job.runs, commit_count(table), len(questions)) == (2, 0, 2)
     assert f"the request changed while the task waited: {part}." in capsys.readouterr().out
     assert code_in(questions[0]) != code_in(questions[1])
     result = resume(task(table, **changes), wait, context, answer("Publish", code=code_in(questions[1])))
@@ -193,7 +190,7 @@ def test_an_approval_does_not_count_for_another_table(table, context, job, quest
     other.create()
     wait_of(lambda: resume(task(other), wait, context, answer("Publish", code=code_in(questions[0]))))
     assert "the request changed while the task waited: table." in capsys.readouterr().out
-    assert (commits(table), commits(other)) == (0, 0)
+    assert (commit_count(table), commit_count(other)) == (0, 0)
 
 
 def test_an_answer_without_a_code_accepts_the_first_question_of_a_task_only(table, context, job, questions):
@@ -225,7 +222,7 @@ def test_a_retry_or_a_cleared_task_asks_again(table, context, job, questions):
     wait = wait_of(lambda: task(table).execute(context))
     assert len(questions) == 2
     wait_of(lambda: resume(task(table), wait, context, answer("Publish", params=False)))
-    assert commits(table) == 0
+    assert commit_count(table) == 0
 
 
 def test_a_job_that_is_killed_after_its_commit_succeeds(table, context, job, questions):
@@ -239,7 +236,7 @@ def test_a_killed_task_that_waits_has_nothing_to_kill(table, context, job, quest
     operator = task(table)
     wait_of(lambda: operator.execute(context))
     operator.on_kill()
-    assert commits(table) == 0
+    assert commit_count(table) == 0
 
 
 def test_a_question_that_does_not_reach_the_worker_fails_the_task(table, spark_submit, context, questions):
@@ -313,7 +310,7 @@ def test_an_airflow_without_questions_is_refused_before_anything_is_written(tabl
 
 
 @since_3_3
-def test_the_task_state_of_a_waiting_task_is_that_of_airflows_operator(table, context, job, questions):
+def test_a_waiting_task_has_the_same_state_as_airflows_operator(table, context, job, questions):
     from airflow.sdk.exceptions import TaskAwaitingInput
 
     with pytest.raises(TaskAwaitingInput):

@@ -22,6 +22,7 @@ from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import Audit, AuditScope, CheckRequest, DeleteRequest, Source, WriteRequest
 from deltalite.results import AuditResult, OperationResult, check_result
 from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.stand_in_jobs import COPY_REQUEST
 
 NO_NULL = {"name": "no null", "rows": "customer IS NULL"}
 OPERATORS = {
@@ -113,7 +114,6 @@ def test_audits_do_not_change_the_digest_of_a_request():
     assert request_digests(request) == request_digests(with_audits)
 
 
-COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 PRINT_RESULT = """
 from deltalite.markers import result_marker
 from deltalite.results import AuditResult, check_result

@@ -16,6 +16,8 @@ from deltalite.installation.class_archive import LOCK_FILE, use_file
 from deltalite.installation.class_archive_making import make_archive
 from deltalite.installation.private_folder import lock, open_private_folder, private_folder_path
 from tests.support.class_archives import FAIL, StandIn, stand_in_for_spark
+from tests.support.stand_in_jobs import PRINT_RESULT
+from tests.support.waiting import wait_until
 
 USER_OPTIONS = "-Dx=1"
 
@@ -30,13 +32,6 @@ def worker(tmp_path, monkeypatch) -> StandIn:
 def launch(worker: StandIn, *, master: str = "local[2]", mode: str | None = None, **variables: str) -> Launch:
     environ = {**worker.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
     return Launch(conn_id="c", master=master, deploy_mode=mode, binary=worker.program, environ=environ)
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("setting", ["auto", "use", None])
@@ -87,9 +82,9 @@ def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplo
     caplog.set_level(logging.INFO)
     make_archive_later(launch(worker))
     assert f"its log is {private_folder_path() / 'spark-classes.log'}" in caplog.text
-    wait_for(worker.name.find)
+    wait_until(worker.name.find)
     assert options_with_archive(launch(worker), {}) is not None
-    wait_for(lambda: "Made the archive" in (private_folder_path() / "spark-classes.log").read_text())
+    wait_until(lambda: "Made the archive" in (private_folder_path() / "spark-classes.log").read_text())
     caplog.clear()
     make_archive_later(launch(worker))
     assert not caplog.text and worker.runs == 1
@@ -110,7 +105,7 @@ def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_
     worker.set_program(FAIL)
     assert not caplog.text
     make_archive_later(launch(worker))
-    wait_for(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
+    wait_until(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
     caplog.clear()
     make_archive_later(launch(worker))
     assert worker.runs == 1 and not caplog.text
@@ -120,7 +115,7 @@ def test_the_command_in_the_background_gets_no_secret_of_the_task(worker):
     worker.set_program('#!/bin/sh\nenv >"${0%/spark/bin/*}/variables"\nprintf classes >"${SPARK_SUBMIT_OPTS#*=}"\n')
     secrets = {"LDAP_PASSWORD": "planted", "AWS_SECRET_ACCESS_KEY": "planted", "SPARK_SECRET": "planted"}
     make_archive_later(launch(worker, **secrets, SPARK_SUBMIT_OPTS="-Dpassword=planted"))
-    wait_for(worker.name.find)
+    wait_until(worker.name.find)
     variables = (worker.folder / "variables").read_text()
     assert f"SPARK_HOME={worker.environ['SPARK_HOME']}" in variables and "planted" not in variables
 
@@ -131,14 +126,6 @@ def test_a_problem_with_the_archive_does_not_reach_the_task(worker):
     make_archive_later(broken)
     (open_private_folder() / "spark-classes.log").mkdir()
     make_archive_later(launch(worker))
-
-
-SUCCEED = """
-from deltalite.markers import result_marker
-from deltalite.results import OperationResult
-print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
-    skipped=False, app_id="a", txn_version=0, timestamp=5)))
-"""
 
 
 @pytest.mark.slow
@@ -157,10 +144,10 @@ def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_opt
     with pytest.raises(Exception, match="Error code is: 1"):
         run(USER_OPTIONS)
     assert not (private_folder_path() / "spark-classes.log").exists()
-    spark_submit.set_script(SUCCEED)
+    spark_submit.set_script(PRINT_RESULT)
     run(USER_OPTIONS)
     # This stand-in for spark-submit writes no archive, so the failure shows that the operator has started the command.
-    wait_for(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
+    wait_until(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
     archive = make_archive(worker.program, worker.environ).path
     run(USER_OPTIONS)
     assert spark_submit.env["SPARK_SUBMIT_OPTS"] == f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off {USER_OPTIONS}"

@@ -20,7 +20,7 @@ from tests.support.airflow_versions import since_3_3
 from tests.support.clusters.yarn import write_sites
 from tests.support.kubernetes_client import NAMESPACE, POD
 from tests.support.resource_manager import PRINT_YARN_ID, RUNNING_STATE, YARN_ID
-from tests.support.stand_in_jobs import APP_ID, job_that_commits
+from tests.support.stand_in_jobs import APP_ID, commit_as_driver, job_that_commits
 
 TRACEBACK = """Traceback (most recent call last):
   File "write.py", line 1, in <module>
@@ -32,11 +32,6 @@ def operator(table, **parameters) -> DeltaWriteOperator:
     """The task `load`, which defers. It confirms that the cluster shares the folder of the table."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
     return DeltaWriteOperator(**{**defaults, "shared_folder": True, "deferrable": True, **parameters})
-
-
-def commit(table, version=1) -> None:
-    """Make the commit that the driver of the task makes in the cluster."""
-    table.commit(version, table.txn(APP_ID, 0), table.add())
 
 
 def deferral_of(task, context) -> TaskDeferred:
@@ -70,7 +65,7 @@ def test_a_task_in_yarn_defers_after_the_submission_and_returns_the_result_after
     assert path == "airflow_provider_deltalite.triggers.driver.SparkDriverTrigger"
     assert (arguments["conn_id"], arguments["driver_id"], arguments["poll_interval"]) == ("spark_default", YARN_ID, 10)
     assert (deferral.timeout, arguments["deadline_ms"]) == (None, None)
-    commit(table)
+    commit_as_driver(table)
     spark_submit.call_file.unlink()
     submitted.answers = [submitted.finished_state()]
     result = resume(operator(table), deferral, context)
@@ -87,7 +82,7 @@ def test_a_task_whose_deferral_has_lost_its_values_returns_the_commit_of_its_job
         context.pop("task_state_store", None)
     deferral_of(operator(table), context)
     spark_submit.call_file.unlink()
-    commit(table)
+    commit_as_driver(table)
     submitted.answers = [submitted.finished_state()]
     result = operator(table).resume_execution("execute_complete", {"event": ENDED}, context)
     assert (result["version"], result["skipped"]) == (1, True)
@@ -156,7 +151,7 @@ def test_a_retry_joins_the_driver_and_defers_again(table, spark_submit, context,
 
 def test_a_retry_after_the_commit_does_not_defer(table, spark_submit, context, submitted):
     deferral_of(operator(table), context)
-    commit(table)
+    commit_as_driver(table)
     assert operator(table).execute(context)["skipped"] is True
 
 
@@ -186,7 +181,7 @@ def test_a_killed_application_fails_the_task_unless_it_has_committed(table, cont
     deferral = deferral_of(operator(table), context)
     submitted.answers = [submitted.finished_state("KILLED")]
     if is_committed:
-        commit(table)
+        commit_as_driver(table)
         assert resume(operator(table), deferral, context)["version"] == 1
     else:
         with pytest.raises(DeltaJobError, match="KILLED"):
@@ -205,7 +200,7 @@ def test_a_worker_waits_itself_if_the_triggerer_could_not_watch_the_driver(
 ):
     deferral = deferral_of(operator(table), context)
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    submitted.answers = [RUNNING_STATE, submitted.finished_state(before_answer=lambda: commit(table))]
+    submitted.answers = [RUNNING_STATE, submitted.finished_state(before_answer=lambda: commit_as_driver(table))]
     event = {"status": "unwatched", "message": "http://rm:8088 did not answer."}
     assert resume(operator(table), deferral, context, event)["version"] == 1
     log = capsys.readouterr().out
@@ -281,7 +276,7 @@ def test_a_checkpoint_is_compared_with_the_log_before_the_job(table, context, su
 
 def test_a_worker_that_cannot_read_the_log_before_the_job_does_not_read_it_afterwards(table, context, submitted):
     deferral = deferral_of(operator(table), context)
-    commit(table)
+    commit_as_driver(table)
     deferral.kwargs["state_before_job"] = None
     submitted.answers = [submitted.finished_state()]
     with pytest.raises(Exception, match="this worker cannot read the log"):
@@ -351,5 +346,5 @@ def test_the_default_of_the_deployment_applies_unless_the_author_decides(
     if is_deferred:
         assert isinstance(deferral_of(task, context).trigger, SparkDriverTrigger)
     else:
-        submitted.answers = [submitted.finished_state(before_answer=lambda: commit(table))]
+        submitted.answers = [submitted.finished_state(before_answer=lambda: commit_as_driver(table))]
         assert task.execute(context)["version"] == 1

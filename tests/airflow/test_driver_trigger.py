@@ -12,12 +12,12 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from airflow.providers.cncf.kubernetes import kube_client
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_provider_deltalite.triggers import driver
 from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
-from tests.support.kubernetes_server import ApiServer, kubeconfig_of, pod_in
+from tests.airflow.trigger_events import events
+from tests.support.kubernetes_server import ApiServer, pod_in, use_api_server
 from tests.support.ports import free_ports
 from tests.support.resource_manager import RUNNING_STATE, YARN_ID, resource_manager
 
@@ -43,11 +43,7 @@ def yarn(monkeypatch):
 def kubernetes(tmp_path, monkeypatch):
     """An API server of Kubernetes that Airflow's settings name."""
     with ApiServer() as server:
-        kubeconfig = kubeconfig_of(server.port, tmp_path)
-        get_kube_client = kube_client.get_kube_client
-        monkeypatch.setattr(
-            kube_client, "get_kube_client", lambda: get_kube_client(in_cluster=False, config_file=str(kubeconfig))
-        )
+        use_api_server(monkeypatch, server.port, tmp_path)
         yield server
 
 
@@ -60,12 +56,6 @@ def trigger(driver_id=YARN_ID, **arguments) -> SparkDriverTrigger:
     return driver_trigger
 
 
-async def events(driver_trigger: SparkDriverTrigger) -> list[dict]:
-    """Run a trigger to its end, and return the payloads of its events."""
-    async with asyncio.timeout(60):
-        return [event.payload async for event in driver_trigger.run()]
-
-
 async def wait_for_requests(requested_paths: list[str], count: int) -> None:
     """Wait until a server has received this number of requests."""
     async with asyncio.timeout(60):
@@ -74,7 +64,7 @@ async def wait_for_requests(requested_paths: list[str], count: int) -> None:
 
 
 def set_task_state(monkeypatch, state) -> list[dict]:
-    """Let Airflow say that the task has this state. Returns the arguments of each request for it."""
+    """Let Airflow report this state of the task. Returns the arguments of each request for the state."""
     requests = []
 
     def task_states(**arguments):
@@ -166,11 +156,7 @@ async def test_failures_of_the_cluster_are_tolerated_and_a_changed_connection_is
 async def test_a_poll_of_an_unreachable_api_server_sends_its_request_once(tmp_path, monkeypatch):
     """The client of a worker repeats a request for a minute. In the triggerer this would block a thread."""
     (unused_port,) = free_ports(1)
-    kubeconfig = kubeconfig_of(unused_port, tmp_path)
-    get_kube_client = kube_client.get_kube_client
-    monkeypatch.setattr(
-        kube_client, "get_kube_client", lambda: get_kube_client(in_cluster=False, config_file=str(kubeconfig))
-    )
+    use_api_server(monkeypatch, unused_port, tmp_path)
     monkeypatch.setattr("airflow_provider_deltalite.clusters.driver_state._LONGEST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("airflow_provider_deltalite.clusters.driver_state._MAX_SILENCE_MS", 200)
     (event,) = await events(trigger(POD_ID))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -21,7 +22,6 @@ from deltalite.txn.quarantine import quarantine_app_id
 TABLE_ID = "0b6d0a9e-7c5d-4d57-9a53-3c3b1d3c0f10"
 SOURCE = {"format": "delta", "incremental": "flow"}
 MERGE = {"on": "true", "when_not_matched": [{"insert": "*"}]}
-SUCCEEDS_WITHOUT_RESULT = ""
 
 
 @pytest.fixture
@@ -35,6 +35,12 @@ def source(make_table, tmp_path):
 
 def offset(table, version, source_table_id=TABLE_ID):
     return table.txn(FlowId(name="flow", source_table_id=source_table_id).app_id, version)
+
+
+def other_run_loads_version_1(table) -> str:
+    """The code of a job during which another run loads version 1 of the source."""
+    log, action = f"{table}/_delta_log/{1:020}.json", json.dumps(offset(table, 1))
+    return f"open({log!r}, 'w').write({action!r})\n"
 
 
 def load_task(table, source, operator=DeltaWriteOperator, **parameters):
@@ -112,9 +118,7 @@ def test_the_job_decides_if_the_worker_cannot_read_the_source(table, tmp_path, s
 
 def test_a_job_that_commits_nothing_and_loses_its_result_had_nothing_new(table, source, spark_submit, context):
     table.create(offset(table, 0))
-    log = f"{table}/_delta_log/{1:020}.json"
-    action = f'{{"txn": {{"appId": "{FlowId(name="flow", source_table_id=TABLE_ID).app_id}", "version": 1}}}}'
-    spark_submit.set_script(f"open({log!r}, 'w').write({action!r})")  # a rival loads the version meanwhile
+    spark_submit.set_script(other_run_loads_version_1(table))
     result = load_task(table, source).execute(context)
     assert spark_submit.was_called
     assert (result["skipped"], result["committed"], bool(result["skip_reason"])) == (True, False, True)
@@ -122,9 +126,7 @@ def test_a_job_that_commits_nothing_and_loses_its_result_had_nothing_new(table, 
 
 def test_a_failed_job_does_not_count_as_nothing_new(table, source, spark_submit, context):
     table.create(offset(table, 0))
-    log = f"{table}/_delta_log/{1:020}.json"
-    action = f'{{"txn": {{"appId": "{FlowId(name="flow", source_table_id=TABLE_ID).app_id}", "version": 1}}}}'
-    spark_submit.set_script(f"open({log!r}, 'w').write({action!r})\nraise SystemExit(1)")
+    spark_submit.set_script(other_run_loads_version_1(table) + "raise SystemExit(1)")
     with pytest.raises(Exception, match=r"."):
         load_task(table, source).execute(context)
 

@@ -7,10 +7,7 @@ Spark.
 from __future__ import annotations
 
 import json
-import sys
-import time
 from datetime import UTC, datetime, timedelta
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -23,25 +20,20 @@ from airflow_provider_deltalite.operators import _service_submission
 from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 from deltalite.errors import InvalidRequestError
 from tests.support.airflow_versions import since_3_3
-from tests.support.asking import AskingJob, answer, wait_of
+from tests.support.asking import AskingJob, answer, code_in, wait_of
 from tests.support.background_tasks import BackgroundTask
-from tests.support.livy_server import livy_server
+from tests.support.livy_server import PATH_OF_EXAMPLE, import_example, livy_server
 from tests.support.stand_in_jobs import APP_ID, PRINT_ERROR, PRINT_RESULT, job_that_commits
 from tests.support.stand_in_jobs import operator as make_operator
+from tests.support.waiting import wait_until
 
-LIVY_FILE = Path(__file__).resolve().parents[2] / "example_dags" / "submitters" / "livy.py"
-PATH_OF_CLASS = "livy_of_example.LivySubmitter"
 RUN_FOR_A_WHILE = "import time\nfor _ in range(600): time.sleep(0.1)\n"
 
 
 @pytest.fixture
 def livy_module(monkeypatch):
-    """The module of the example, under a name that a dotted path can contain."""
-    spec = spec_from_file_location("livy_of_example", LIVY_FILE)
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "livy_of_example", module)
-    spec.loader.exec_module(module)
-    return module
+    """The module of the example submitter."""
+    return import_example(monkeypatch)
 
 
 @pytest.fixture
@@ -64,8 +56,20 @@ def livy(livy_module, spark_submit, staging, table, monkeypatch):
 
 
 def operator(table, **parameters):
-    defaults = {"submit_with": PATH_OF_CLASS, "conn_id": "livy", "shared_folder": True, "status_poll_interval": 0}
+    defaults = {"submit_with": PATH_OF_EXAMPLE, "conn_id": "livy", "shared_folder": True, "status_poll_interval": 0}
     return make_operator(table, **{**defaults, **parameters})
+
+
+def run_attempt_whose_worker_dies(table, context, monkeypatch) -> None:
+    """Run an attempt of the task. Its worker dies while it waits for the job."""
+
+    def die(*_):
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_service_submission.ServiceSubmission, "_read_state", die)
+        with pytest.raises(SystemExit):
+            operator(table).execute(context)
 
 
 def copies(staging) -> list[str]:
@@ -77,8 +81,8 @@ def test_the_service_gets_the_job_and_its_log_has_the_result(table, livy, spark_
     task = operator(
         table, conf={"spark.x": "1"}, driver_memory="2G", py_files="file://" + str(staging / "mine.py"), name="etl"
     )
-    returned = task.execute(context)
-    assert (returned["version"], returned["metrics"]) == (4, {"numOutputRows": 2})
+    result = task.execute(context)
+    assert (result["version"], result["metrics"]) == (4, {"numOutputRows": 2})
     assert len(livy.created) == 1
     argv = spark_submit.argv
     assert argv[argv.index("--name") + 1].startswith("etl ")
@@ -113,8 +117,8 @@ def test_the_error_in_the_log_decides_whether_the_task_is_retried(
 
 def test_a_job_that_dies_after_its_commit_is_a_success(table, livy, spark_submit, context):
     spark_submit.set_script(job_that_commits(table, exit_code=134))
-    returned = operator(table).execute(context)
-    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+    result = operator(table).execute(context)
+    assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
 
 
 def test_a_job_that_dies_without_a_commit_is_retried(table, livy, spark_submit, context):
@@ -141,45 +145,37 @@ def test_a_deferred_job_asks_a_person_and_runs_again_with_the_approval(
 
     ended = {"status": "ended", "message": ""}
     context["ti"].start_date = datetime.now(UTC) - timedelta(hours=5)
-    driver = wait_of(lambda: task().execute(context))
-    person = wait_of(lambda: resume(driver, ended))
-    approved = answer("Publish", code=questions[0]["params"]["code"]["value"])
-    second_driver = wait_of(lambda: resume(person, approved))
-    deadline_ms = second_driver.trigger.serialize()[1]["deadline_ms"]
+    driver_wait = wait_of(lambda: task().execute(context))
+    person_wait = wait_of(lambda: resume(driver_wait, ended))
+    approved = answer("Publish", code=code_in(questions[0]))
+    second_driver_wait = wait_of(lambda: resume(person_wait, approved))
+    deadline_ms = second_driver_wait.trigger.serialize()[1]["deadline_ms"]
     assert deadline_ms > datetime.now(UTC).timestamp() * 1000, "the time in which the person decides does not count"
     # Airflow 3.3 resumes the deferred task if a person answers again. It waits for its driver again.
-    same_driver = wait_of(lambda: resume(second_driver, approved))
-    assert same_driver.method_name == "execute_complete"
-    assert same_driver.kwargs == second_driver.kwargs
-    result = resume(same_driver, ended)
+    same_driver_wait = wait_of(lambda: resume(second_driver_wait, approved))
+    assert same_driver_wait.method_name == "execute_complete"
+    assert same_driver_wait.kwargs == second_driver_wait.kwargs
+    result = resume(same_driver_wait, ended)
     assert (result["version"], result["audits"][0]["accepted_by"], job.runs) == (1, "Ada (id 7)", 2)
 
 
 def test_a_task_that_is_not_deferrable_any_more_waits_on_the_worker(table, livy, spark_submit, context):
     spark_submit.set_script(PRINT_RESULT)
-    driver = wait_of(lambda: operator(table, deferrable=True).execute(context))
+    driver_wait = wait_of(lambda: operator(table, deferrable=True).execute(context))
     foreign_event = answer("Publish", code="q1")
     task = operator(table, deferrable=False)
-    result = task.resume_execution(driver.method_name, {**driver.kwargs, "event": foreign_event}, context)
+    result = task.resume_execution(driver_wait.method_name, {**driver_wait.kwargs, "event": foreign_event}, context)
     assert result["version"] == 4
 
 
 @since_3_3
 def test_a_retry_joins_a_job_that_still_runs(table, livy, spark_submit, context, staging, monkeypatch):
-    """The worker of the first attempt dies while it waits."""
     spark_submit.set_script("import time; time.sleep(2)\n" + PRINT_RESULT)
-    with monkeypatch.context() as patch:
-        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
-        with pytest.raises(SystemExit):
-            operator(table).execute(context)
+    run_attempt_whose_worker_dies(table, context, monkeypatch)
     assert copies(staging) != [], "the job may still read the copies"
     assert operator(table).execute(context)["version"] == 4, "the retry knows the nonce of the job"
     assert len(livy.created) == 1
     assert copies(staging) == []
-
-
-def _die(*_):
-    raise SystemExit
 
 
 @since_3_3
@@ -187,10 +183,7 @@ def test_a_retry_joins_a_job_although_the_service_does_not_answer_at_first(
     table, livy, livy_module, spark_submit, context, monkeypatch
 ):
     spark_submit.set_script("import time; time.sleep(2)\n" + PRINT_RESULT)
-    with monkeypatch.context() as patch:
-        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
-        with pytest.raises(SystemExit):
-            operator(table).execute(context)
+    run_attempt_whose_worker_dies(table, context, monkeypatch)
     failures = [ConnectionError("no route"), ConnectionError("no route")]
     read_state = livy_module.LivySubmitter.state
 
@@ -210,10 +203,7 @@ def test_a_retry_submits_a_new_job_if_the_service_has_another_job_under_the_numb
 ):
     """Livy counts from zero again after a restart."""
     spark_submit.set_script(PRINT_RESULT)
-    with monkeypatch.context() as patch:
-        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
-        with pytest.raises(SystemExit):
-            operator(table).execute(context)
+    run_attempt_whose_worker_dies(table, context, monkeypatch)
     livy.batches[0].name = "the job of another user"
     assert operator(table).execute(context)["version"] == 4
     assert len(livy.created) == 2
@@ -223,9 +213,7 @@ def test_a_stopped_task_kills_its_job(table, livy, spark_submit, context, stagin
     spark_submit.set_script(RUN_FOR_A_WHILE)
     task = operator(table)
     with BackgroundTask(lambda: task.execute(context)) as background:
-        deadline = time.monotonic() + 60
-        while not livy.requests and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: livy.requests)
         task.on_kill()
     assert [type(error) for error in background.errors] == [DeltaJobError]
     assert livy.deleted == [0]
@@ -240,7 +228,7 @@ def test_a_deferred_task_is_finished_by_another_worker(table, livy, spark_submit
     path, arguments = deferral.trigger.serialize()
     stored = json.dumps([path, arguments, deferral.kwargs])
     assert "planted" not in stored
-    assert arguments["submitter"] == [PATH_OF_CLASS, {"conn_id": "livy"}]
+    assert arguments["submitter"] == [PATH_OF_EXAMPLE, {"conn_id": "livy"}]
     assert copies(staging) != []
     trigger = SparkDriverTrigger(**json.loads(json.dumps(arguments)))
     livy.batches[0]._reader.join()
@@ -284,13 +272,13 @@ def _raise(error):
 
 def test_a_job_that_the_service_has_lost_fails_the_attempt(table, livy, spark_submit, context, staging, monkeypatch):
     spark_submit.set_script(RUN_FOR_A_WHILE)
-    monkeypatch.setattr(livy, "create", lambda path, body: _created_and_lost(livy, path, body))
+    monkeypatch.setattr(livy, "create", lambda path, body: _create_and_lose(livy, path, body))
     with pytest.raises(DeltaJobError, match="no longer exists"):
         operator(table).execute(context)
     assert copies(staging) == []
 
 
-def _created_and_lost(server, path, body):
+def _create_and_lose(server, path, body):
     answer = type(server).create(server, path, body)
     server.batches.clear()
     return answer

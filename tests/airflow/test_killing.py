@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 
 import psutil
@@ -11,6 +10,7 @@ import psutil
 from airflow_provider_deltalite.hooks import _driver
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.support.background_tasks import BackgroundTask
+from tests.support.waiting import wait_until
 
 # A parent process starts the driver and returns the driver's exit code. The parent process of spark-submit is a JVM.
 START_DRIVER = """
@@ -35,13 +35,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open({ready!r}, "w").close()
 time.sleep(600)
 """
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def run_and_kill(table, spark_submit, context, tmp_path, driver):

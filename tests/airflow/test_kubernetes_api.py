@@ -7,14 +7,13 @@ import logging
 import threading
 
 import pytest
-from airflow.providers.cncf.kubernetes import kube_client
 
 from airflow_provider_deltalite.clusters.driver_pod import DriverPod
 from airflow_provider_deltalite.clusters.driver_state import DriverState
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError, load_client
 from airflow_provider_deltalite.clusters.log_lines import DriverLogError
 from deltalite.errors import InvalidRequestError
-from tests.support.kubernetes_server import ApiServer, kubeconfig_of, pod_in
+from tests.support.kubernetes_server import ApiServer, pod_in, use_api_server
 from tests.support.ports import free_ports
 
 RETRY_VARIABLE = "AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION"
@@ -29,12 +28,8 @@ def port() -> int:
 @pytest.fixture
 def pod(port, tmp_path, monkeypatch) -> DriverPod:
     """A pod of the cluster at `port`, with the client that a worker loads."""
-    kubeconfig = kubeconfig_of(port, tmp_path)
-    get_kube_client = kube_client.get_kube_client
     monkeypatch.setenv(RETRY_VARIABLE, "{}")  # so that the value of the client is removed after the test
-    monkeypatch.setattr(
-        kube_client, "get_kube_client", lambda: get_kube_client(in_cluster=False, config_file=str(kubeconfig))
-    )
+    use_api_server(monkeypatch, port, tmp_path)
     return DriverPod(api=load_client("spark_default"), namespace="lake", name="load-driver")
 
 

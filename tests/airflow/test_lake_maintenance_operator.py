@@ -149,7 +149,7 @@ def pushed(context):
     return values
 
 
-def test_omitted_rows_are_a_warning_for_an_alias_whose_events_they_lack(spark_submit, context, pushed, capsys):
+def test_a_warning_says_that_tables_without_a_row_send_no_event_of_the_alias(spark_submit, context, pushed, capsys):
     report = REPORT.replace('"numTables": 3', '"numTables": 205, "numOmittedRows": 2')
     spark_submit.set_script(f"{report}\nprint(*markers, sep='\\n')")
     operator(outlets=[Asset("lake", uri="x://lake")]).execute(context)

@@ -17,18 +17,13 @@ from airflow_provider_deltalite.links.delta import (
 )
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.support.airflow_versions import scheduler_copy
+from tests.support.stand_in_jobs import PRINT_RESULT
 
 SPARK_LINK_KEY, COMMIT_LINK_KEY = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
 PRINT_STARTED = """
 from deltalite.markers import started_marker
 from deltalite.results import JobStarted
 print(started_marker(JobStarted(application_id='app-1', ui_url='http://localhost:4040')), flush=True)
-"""
-PRINT_RESULT = """
-from deltalite.markers import result_marker
-from deltalite.results import OperationResult
-print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
-    skipped=False, app_id="a", txn_version=0, timestamp=5)))
 """
 
 

@@ -9,8 +9,8 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite.operators.delta import DeltaGenerateManifestOperator
 from deltalite.requests import GenerateManifestRequest
+from tests.support.stand_in_jobs import COPY_REQUEST
 
-COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 PRINT_RESULT = """
 from deltalite.markers import result_marker
 from deltalite.results import manifest_result

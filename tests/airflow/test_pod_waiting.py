@@ -12,17 +12,17 @@ from tests.airflow.test_pods import commit_and_succeed, operator
 
 def test_a_task_does_not_wait_for_a_pod_on_a_node_that_does_not_report_its_end(table, context, kubernetes):
     kubernetes.is_being_deleted = True
-    kubernetes.deleted_before_seconds = -30  # the grace period has not passed
+    kubernetes.deleted_seconds_ago = -30  # the grace period has not passed
     load = operator(table)
 
-    def after(seconds):
+    def running_and_deleted_ago(seconds):
         def phase():
-            kubernetes.deleted_before_seconds = seconds
+            kubernetes.deleted_seconds_ago = seconds
             return "Running"
 
         return phase
 
-    kubernetes.phases = ["Running", "Running", after(30), after(90), "Running"]
+    kubernetes.phases = ["Running", "Running", running_and_deleted_ago(30), running_and_deleted_ago(90), "Running"]
     with pytest.raises(DeltaJobError, match="its node node2 has not reported the end of the pod"):
         load.execute(context)
     assert kubernetes.phases == ["Running"]

@@ -26,7 +26,7 @@ from deltalite.markers import error_marker
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
 from tests.support.kubernetes_client import NAMESPACE, POD, UID
-from tests.support.stand_in_jobs import APP_ID, job_that_commits
+from tests.support.stand_in_jobs import commit_as_driver, job_that_commits
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
 PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}', flush=True)\n"
@@ -38,16 +38,11 @@ def operator(table, *, conf=None, **parameters) -> DeltaWriteOperator:
     return DeltaWriteOperator(**{**defaults, "shared_folder": True, "conf": conf, **parameters})
 
 
-def commit(table, version=1, txn=0) -> None:
-    """Make the commit that the driver of the task makes in the cluster."""
-    table.commit(version, table.txn(APP_ID, txn), table.add())
-
-
 def commit_and_succeed(table, **options):
     """Return a function that makes the commit of the driver, and returns the phase of a pod that succeeded."""
 
     def phase():
-        commit(table, **options)
+        commit_as_driver(table, **options)
         return "Succeeded"
 
     return phase
@@ -143,7 +138,7 @@ def test_a_missing_pod_is_a_success_only_if_it_has_committed(table, context, kub
     with pytest.raises(DeltaJobError, match=f"{POD} no longer exists"):
         load.execute(context)
     context["task_state_store"].values.clear()
-    commit(table)
+    commit_as_driver(table)
     assert load.execute(context)["skipped"] is True
 
 
@@ -386,7 +381,7 @@ def test_a_driver_imports_the_modules_of_the_secret_and_leaves_no_file_behind(ku
     for name, content in kubernetes.files_of("deltalite-library-").items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "tmp").mkdir()
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-S", tmp_path / "zipped_job.py", "write", "request.json"],
         env={"TMPDIR": str(tmp_path / "tmp")},
         capture_output=True,
@@ -394,6 +389,6 @@ def test_a_driver_imports_the_modules_of_the_secret_and_leaves_no_file_behind(ku
         check=False,
     )
     # Without the packages of this environment, the job reports that its Python lacks them.
-    assert ended.returncode == InvalidRequestError.exit_code
-    assert "lacks numpy and pyarrow" in ended.stderr
+    assert process.returncode == InvalidRequestError.exit_code
+    assert "lacks numpy and pyarrow" in process.stderr
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -268,7 +268,7 @@ def test_a_wrapper_script_of_the_user_may_find_java_itself(spark_submit):
     check_launch(launch(binary="submit-in-docker"))
 
 
-def test_the_interpreter_of_the_worker_is_the_default_for_its_own_processes():
+def test_the_interpreter_of_the_worker_is_the_default_for_processes_on_the_worker():
     assert default_python(launch(environ={}), {}) == {"PYSPARK_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn"), {}) == {"PYSPARK_DRIVER_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn", deploy_mode="cluster"), {}) == {}

@@ -14,23 +14,23 @@ import airflow_provider_deltalite
 from airflow_provider_deltalite.get_provider_info import get_provider_info
 
 
-def rejecting_unknown_keys(schema):
+def strict_schema(schema):
     """Return a JSON schema with `additionalProperties: false` at each object that names its properties."""
     match schema:
         case {"properties": dict()}:
-            members = {name: rejecting_unknown_keys(member) for name, member in schema["properties"].items()}
+            members = {name: strict_schema(member) for name, member in schema["properties"].items()}
             return {"additionalProperties": False, **schema, "properties": members}
         case {"items": dict() as items}:
-            return schema | {"items": rejecting_unknown_keys(items)}
+            return schema | {"items": strict_schema(items)}
         case {"additionalProperties": dict() as values}:
-            return schema | {"additionalProperties": rejecting_unknown_keys(values)}
+            return schema | {"additionalProperties": strict_schema(values)}
         case _:
             return schema
 
 
 def test_the_provider_info_is_valid_and_airflow_knows_each_of_its_keys_at_any_depth():
     info = get_provider_info()
-    schema = rejecting_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
+    schema = strict_schema(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
     jsonschema.validate(info, schema)
     operators_with_unknown_key = [{**info["operators"][0], "integration_name": "x"}]
     with pytest.raises(jsonschema.ValidationError, match="integration_name"):

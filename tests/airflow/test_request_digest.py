@@ -53,7 +53,7 @@ def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
         {"merge_schema": True},
     ],
 )
-def test_each_parameter_that_decides_the_rows_changes_the_request_digest_and_its_own(changes):
+def test_each_parameter_that_decides_the_rows_changes_its_digest_and_the_digest_of_the_request(changes):
     digests, changed_digests = request_digests(WRITE), request_digests(replace(WRITE, **changes))
     assert digests.digest != changed_digests.digest
     differing_items = digests.parameters.items() ^ changed_digests.parameters.items()

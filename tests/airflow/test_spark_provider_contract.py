@@ -67,9 +67,9 @@ def test_the_hook_has_the_method_with_its_parameters(name):
 
 
 def test_every_overridden_method_exists_in_the_base_class():
-    own_names = vars(DeltaSparkSubmitHook).keys() | vars(DriverHook).keys()
-    assert own_names & vars(SparkSubmitHook).keys() >= OVERRIDDEN_METHODS
-    private_methods = {name for name in own_names if name.startswith("_") and not name.startswith("__")}
+    defined_names = vars(DeltaSparkSubmitHook).keys() | vars(DriverHook).keys()
+    assert defined_names & vars(SparkSubmitHook).keys() >= OVERRIDDEN_METHODS
+    private_methods = {name for name in defined_names if name.startswith("_") and not name.startswith("__")}
     assert {name for name in private_methods if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN_METHODS, (
         "add the new method to OVERRIDDEN_METHODS"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ from airflow_provider_deltalite.sensors import delta as sensors
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.triggers.delta import DeltaVersionStartTrigger
 from deltalite.errors import InvalidRequestError
+from tests.airflow.trigger_events import events
 from tests.support.airflow_versions import scheduler_copy
 
 needs_templates_in_triggers = pytest.mark.skipif(
@@ -49,12 +49,6 @@ def trigger_of(parameters, context) -> DeltaVersionStartTrigger:
     trigger.task_instance = SimpleNamespace(task=task, task_id="wait")
     trigger.render_template_fields(context=context)
     return trigger
-
-
-async def events(trigger) -> list[dict]:
-    """Run a trigger to its end, and return the payloads of its events."""
-    async with asyncio.timeout(60):
-        return [event.payload async for event in trigger.run()]
 
 
 @needs_templates_in_triggers

@@ -6,7 +6,6 @@ An HTTP server replaces YARN's ResourceManager.
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
@@ -18,18 +17,14 @@ from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, 
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
 from tests.support.resource_manager import FAILED_STATE, MISSING_STATE, PRINT_YARN_ID, RUNNING_STATE, YARN_ID
-from tests.support.stand_in_jobs import APP_ID, job_that_commits
+from tests.support.stand_in_jobs import commit_as_driver, job_that_commits
+from tests.support.waiting import wait_until
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
     """The task `load`, which confirms that the cluster shares the folder of the table."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
     return DeltaWriteOperator(**{**defaults, "shared_folder": True, **parameters})
-
-
-def commit(table, version=1, txn=0) -> None:
-    """Make the commit that the driver of the task makes in the cluster."""
-    table.commit(version, table.txn(APP_ID, txn), table.add())
 
 
 @pytest.fixture
@@ -79,7 +74,7 @@ def test_a_job_with_wait_app_completion_cannot_be_tracked(table, spark_submit, c
 def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark_submit, context, yarn):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
-    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit_as_driver(table))]
     conf = {"spark.x": "1"}
     result = operator(table, conf=conf).execute(context)
     assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
@@ -92,7 +87,7 @@ def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark
 def test_a_retry_joins_the_running_job_and_returns_its_result(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    yarn.answers = [RUNNING_STATE, yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [RUNNING_STATE, yarn.finished_state(before_answer=lambda: commit_as_driver(table))]
     joined_result = operator(table).execute(context)
     assert (joined_result["version"], joined_result["committed"], joined_result["skipped"]) == (1, True, False)
     assert not spark_submit.was_called
@@ -103,7 +98,7 @@ def test_a_retry_submits_a_new_job_if_the_resource_manager_has_lost_the_applicat
     table.create()
     context["task_state_store"].set("spark_job_id_0", "application_1600000000000_0001")
     spark_submit.set_script(PRINT_YARN_ID)
-    yarn.answers = [MISSING_STATE, MISSING_STATE, yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [MISSING_STATE, MISSING_STATE, yarn.finished_state(before_answer=lambda: commit_as_driver(table))]
     result = operator(table).execute(context)
     assert (result["version"], result["committed"]) == (1, True)
     assert context["task_state_store"].values["spark_job_id_0"] == YARN_ID
@@ -153,7 +148,7 @@ def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cl
 ):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
-    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit_as_driver(table))]
     first_result = operator(table).execute(context)
     request_count = len(yarn.requested_paths)
     retry_result = operator(table).execute(context)
@@ -165,11 +160,11 @@ def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cl
 def test_a_cleared_task_submits_again_with_write_and_returns_the_commit_with_skip(table, spark_submit, context, yarn):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
-    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit_as_driver(table))]
     first_result = operator(table, mode="overwrite").execute(context)
     context["ti"].max_tries += 1
     assert operator(table, mode="append").execute(context) == {**first_result, "committed": False, "skipped": True}
-    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table, version=2, txn=1))]
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit_as_driver(table, version=2, txn=1))]
     rerun_result = operator(table, mode="overwrite").execute(context)
     assert (rerun_result["version"], rerun_result["txn_version"], rerun_result["skipped"]) == (2, 1, False)
     assert context["task_state_store"].values["spark_job_id_1"] == YARN_ID
@@ -210,7 +205,7 @@ def test_a_joined_job_in_yarn_that_fails_after_its_commit_is_a_success(table, sp
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
     yarn.answers = [
         RUNNING_STATE,
-        yarn.finished_state("FAILED", diagnostics="Container killed", before_answer=lambda: commit(table)),
+        yarn.finished_state("FAILED", diagnostics="Container killed", before_answer=lambda: commit_as_driver(table)),
     ]
     assert operator(table).execute(context)["version"] == 1
 
@@ -245,9 +240,7 @@ def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_applicatio
         yarn_program.chmod(0o755)
     load = operator(table)
     with BackgroundTask(lambda: load.execute(context)) as background:
-        deadline = time.monotonic() + 60
-        while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: load._hook and load._hook._yarn_application_id)
         load.on_kill()
     assert [type(error) for error in background.errors] == [DeltaJobError]
     if has_yarn_program:

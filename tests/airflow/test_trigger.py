@@ -19,6 +19,7 @@ from airflow_provider_deltalite.waiting import pause_seconds
 from deltalite import watch
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import StorageError, StoragePermissionError
+from tests.airflow.trigger_events import events
 
 
 def trigger(table, **changes) -> DeltaVersionTrigger:
@@ -26,12 +27,6 @@ def trigger(table, **changes) -> DeltaVersionTrigger:
     arguments = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
     place = LogPosition(version=arguments["after_version"]).as_dict()
     return DeltaVersionTrigger(table=str(table), **{"place": place, **arguments})
-
-
-async def events(trigger) -> list[dict]:
-    """Run a trigger to its end, and return the payloads of its events."""
-    async with asyncio.timeout(60):
-        return [event.payload async for event in trigger.run()]
 
 
 @pytest.mark.parametrize("data_change_only", [None, False, True])
@@ -200,7 +195,7 @@ async def test_the_pauses_of_a_trigger_double_with_each_failed_poll_and_restart_
     table.create()
     poll, polls, pauses = watch.poll, [], []
 
-    def fail_but_for_the_twelfth_time(store, after, condition):
+    def answer_the_twelfth_and_the_last_poll(store, after, condition):
         polls.append(after)
         if len(polls) not in (12, 14):
             raise StorageError("503 Slow Down", remedy="Wait.")
@@ -211,13 +206,13 @@ async def test_the_pauses_of_a_trigger_double_with_each_failed_poll_and_restart_
     async def record_pause(seconds):
         pauses.append(seconds)
 
-    monkeypatch.setattr(watch, "poll", fail_but_for_the_twelfth_time)
+    monkeypatch.setattr(watch, "poll", answer_the_twelfth_and_the_last_poll)
     monkeypatch.setattr(_version, "_SETTLING_SECONDS", 0.0)
     monkeypatch.setattr(asyncio, "sleep", record_pause)
     (event,) = await events(trigger(table, poke_interval=1.0))
     assert event["result"]["version"] == 1
-    failing = [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
-    assert [seconds for seconds in pauses if seconds > 0] == [*failing, 1, 2]
+    pauses_after_failures = [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
+    assert [seconds for seconds in pauses if seconds > 0] == [*pauses_after_failures, 1, 2]
 
 
 @pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'])

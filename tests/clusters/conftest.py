@@ -109,7 +109,7 @@ class Mode:
         }
 
     def applications(self) -> dict[str, str]:
-        """The states of YARN's applications or of Kubernetes' driver pods, by id. Empty for another cluster."""
+        """The states of YARN's applications or of Kubernetes' driver pods, by id. Empty in the other modes."""
         if self.yarn is not None:
             return {application["id"]: application["state"] for application in self.yarn.applications()}
         if self.kubernetes is not None:
@@ -143,7 +143,7 @@ class Mode:
                 self.yarn.write(path, file.read_bytes(), modified_s=file.stat().st_mtime)
 
     def local_table(self, table: str) -> Path:
-        """The folder of a table on this machine: of a new copy, if the table is in HDFS."""
+        """The folder of a table on this machine. If the table is in HDFS, the folder of a new copy of it."""
         if self.yarn is None:
             return self.folder / "lake" / table
         copy = Path(tempfile.mkdtemp(dir=self.folder)) / table

@@ -20,9 +20,9 @@ from tests.support.tables import schema_json, write_data_file, write_foreign_tab
 
 _SLEEP = "left(java_method('java.lang.Thread', 'sleep', CAST({} AS BIGINT)), 0)"  # an empty text
 SLOW_LAST_TASK = "IF(spark_partition_id() = 3, {}, 0)"
-"""The sleep of each row, if only one of the four tasks of a write is slow."""
+"""The sleep of each row, if only the last of the four tasks of a write is slow."""
 SLOW_FIRST_TASK = "IF(spark_partition_id() = 0, {}, 0)"
-"""The same for the first task. Spark starts it on the executor that has read the source."""
+"""The sleep of each row, if only the first task is slow. Spark starts it on the executor that has read the source."""
 _RUNNING_TASK_PATTERN = re.compile(r"_temporary/0/_temporary/attempt_\w+/")
 _COMMITTED_TASK_PATTERN = re.compile(r"_temporary/0/(task_\w+)/")
 _TASKS = 4

@@ -33,7 +33,7 @@ def test_a_retry_returns_the_result_from_the_aggregated_log_of_its_job(mode, cap
     result = mode.run(DeltaWriteOperator(**parameters), try_number=2)
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 1)
     assert f"Log of the driver of {application['id']}" in capsys.readouterr().out
-    # A lost NodeManager adds no file to those of the other nodes. The log server then answers with HTTP 200.
+    # A lost NodeManager does not store its log file. The log server then answers with HTTP 200.
     host = urlsplit(application["amContainerLogs"]).hostname
     (file,) = [name for name in mode.yarn.files_below(AGGREGATED_LOGS) if f"/{host}_" in name]
     mode.yarn.delete(f"{AGGREGATED_LOGS}/{file}")

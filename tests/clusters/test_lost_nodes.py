@@ -112,7 +112,7 @@ def test_a_retry_writes_each_row_once_after_the_node_of_the_driver_has_crashed(m
 def test_a_task_ends_after_the_crash_of_the_node_with_its_driver(mode, kubernetes, removal):
     """Kubernetes deletes the pods of a node that does not report, but their phase stays `Running`.
 
-    A deleted pod exists until its node reports its end, or until somebody deletes the node.
+    A deleted pod exists until its node reports the end of the pod, or until somebody deletes the node.
     """
     template = mode.folder / "driver.json"
     toleration = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tests.examples.feeds import amount_of
 
 
-class Valid(NamedTuple):
+class CustomerValues(NamedTuple):
     """The values of a customer, and the time for which they were valid. `until` is None for the current values."""
 
     country: str
@@ -50,13 +50,13 @@ def expected_orders(lines: Iterable[dict[str, str]]) -> dict[int, dict[str, Any]
             "sent_at": datetime.fromisoformat(line["sent_at"]),
             "day": ordered_at.date(),
         }
-        known = orders.get(order["order_id"])
-        if known is None or known["sent_at"] < order["sent_at"]:
+        earlier_order = orders.get(order["order_id"])
+        if earlier_order is None or earlier_order["sent_at"] < order["sent_at"]:
             orders[order["order_id"]] = order
     return orders
 
 
-def expected_history(landing: Path) -> dict[str, list[Valid]]:
+def expected_history(landing: Path) -> dict[str, list[CustomerValues]]:
     """Return the history of each customer, the oldest values first."""
     changes_by_customer: dict[str, dict[datetime, dict[str, Any]]] = defaultdict(dict)
     for file in landing.rglob("customers*.json"):
@@ -65,8 +65,8 @@ def expected_history(landing: Path) -> dict[str, list[Valid]]:
     return {customer: _history(changes) for customer, changes in changes_by_customer.items()}
 
 
-def _history(changes: dict[datetime, dict[str, Any]]) -> list[Valid]:
-    history: list[Valid] = []
+def _history(changes: dict[datetime, dict[str, Any]]) -> list[CustomerValues]:
+    history: list[CustomerValues] = []
     for moment, change in sorted(changes.items()):
         last = history[-1] if history and history[-1].until is None else None
         if last is not None and not change["deleted"] and last[:2] == (change["country"], change["segment"]):
@@ -74,12 +74,12 @@ def _history(changes: dict[datetime, dict[str, Any]]) -> list[Valid]:
         if last is not None:
             history[-1] = last._replace(until=moment)
         if not change["deleted"]:
-            history.append(Valid(change["country"], change["segment"], moment, None))
+            history.append(CustomerValues(change["country"], change["segment"], moment, None))
     return history
 
 
 def expected_revenue(
-    orders: dict[int, dict[str, Any]], history: dict[str, list[Valid]]
+    orders: dict[int, dict[str, Any]], history: dict[str, list[CustomerValues]]
 ) -> dict[tuple[date, str | None], tuple[int, Decimal]]:
     """Return the number of orders and the revenue of each day and segment."""
     totals: dict[tuple[date, str | None], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))

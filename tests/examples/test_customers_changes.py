@@ -18,7 +18,7 @@ THIRD_DAY = date(2026, 3, 3)
 def expected_copy(lake: Path) -> list[dict]:
     """Return the expected rows of the copy: the customers that are not deleted, without email addresses."""
     expected_rows = [
-        {key: row[key] for key in ("changed_at", "country", "customer")}  # the order decides that of the rows
+        {key: row[key] for key in ("changed_at", "country", "customer")}  # `rows` sorts by these columns
         for row in rows(lake / "customers")
         if not row["deleted"]
     ]

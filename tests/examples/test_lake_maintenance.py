@@ -32,7 +32,7 @@ def test_the_tables_of_the_lake_that_need_it_are_maintained_by_one_task(airflow_
     assert [row["status"] for row in report.return_values["maintain"]["tables"]] == ["due", "due", "healthy"]
     assert not (small_lake / "orders" / "_delta_log" / f"{FILES:020}.json").exists()
 
-    maintenance = run(example("lake_maintenance"), SECOND_DAY)  # loaded anew: `dag.test` stores the conf in the DAG
+    maintenance = run(example("lake_maintenance"), SECOND_DAY)  # a new DAG, because `dag.test` stores the conf
     assert maintenance.state == "success"
     result = maintenance.return_values["maintain"]
     assert [(row["table"], row["status"]) for row in result["tables"]] == [

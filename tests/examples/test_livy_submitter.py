@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaTableOperator, DeltaWriteOperator
-from tests.examples.dag_runs import EXAMPLES
 from tests.support.clusters.tasks import context_of, run_attempt
-from tests.support.livy_server import livy_server
+from tests.support.livy_server import PATH_OF_EXAMPLE, import_example, livy_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.campaign]
 
@@ -27,17 +25,14 @@ SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spar
 @pytest.fixture
 def livy(tmp_path, monkeypatch):
     """The dotted path of the submitter. The connection `livy` names a server, and a folder below `tmp_path`."""
-    spec = spec_from_file_location("livy_of_example", EXAMPLES / "submitters" / "livy.py")
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "livy_of_example", module)
-    spec.loader.exec_module(module)
+    import_example(monkeypatch)
     with livy_server(tmp_path) as server:
         address = os.environ.get("LIVY_ADDRESS", f"127.0.0.1:{server.http.server_port}")
         host, _, port = address.rpartition(":")
         extra = {"staging": f"file://{tmp_path}/staging"}
         connection = {"conn_type": "http", "host": host, "port": int(port), "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_LIVY", json.dumps(connection))
-        yield "livy_of_example.LivySubmitter"
+        yield PATH_OF_EXAMPLE
 
 
 def test_tables_are_written_by_batches(livy, tmp_path, capsys):

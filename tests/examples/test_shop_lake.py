@@ -122,7 +122,7 @@ def test_a_bad_delivery_is_refused_and_a_corrected_file_repairs_it(shop, tmp_pat
     file = landing / FIRST_DAY.isoformat() / "orders.csv"
     right_lines = order_lines(landing)
     write_lines(file, [{**line, "amount": f"-{line['amount'].strip()}"} for line in right_lines])
-    refused = trigger(date(2026, 4, 1))  # other runs than those of the test above, which uses the same database
+    refused = trigger(date(2026, 4, 1))  # not a day of the test above: both tests use one database
     assert refused.state == "failed" and refused.return_values["merge_orders"] is None
     assert set(versions(shop)) == {shop / "bronze" / name for name in ("orders", "customers", "rejected_orders")} | {
         shop / "silver" / "customers"

@@ -9,7 +9,7 @@ from airflow.api_fastapi.execution_api import versions
 from airflow.sdk.execution_time import supervisor
 from cadwyn import HeadVersion, Version, VersionBundle
 
-# Airflow requires that one of the older versions has each route that it removed.
+# Airflow requires that an older version has each route that a newer version removed.
 _NEWEST_VERSIONS = 2
 
 

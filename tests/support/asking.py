@@ -6,7 +6,7 @@ The job measures the number in a file. With an approval of at least this number 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,13 +69,13 @@ print(*result_markers(OperationResult(
 
 @dataclass
 class AskingJob:
-    """The job. `bad_rows` sets the number of rows that its audit finds."""
+    """The job. Its files are in `folder`."""
 
     folder: Path
-    questions: list[dict] = field(default_factory=list)
 
     @property
     def program(self) -> str:
+        """The code that a stand-in for `spark-submit` runs."""
         files = {name: str(self.folder / name) for name in ("runs", "bad_rows", "killed")}
         return JOB.format(**files)
 
@@ -86,9 +86,11 @@ class AskingJob:
         return len(file.read_text()) if file.exists() else 0
 
     def set_bad_rows(self, number: int) -> None:
+        """Set the number of bad rows that the audit measures."""
         (self.folder / "bad_rows").write_text(str(number))
 
     def kill_after_commit(self) -> None:
+        """Let the next run of the job end with exit code 137 after its commit."""
         (self.folder / "killed").write_text("")
 
 
@@ -103,11 +105,16 @@ class Wait:
 
 
 def wait_of(run) -> Wait:
-    """Call a function that runs a task until it waits for a person."""
+    """Call a function that runs a task until it waits for a person or for its driver. Returns the wait."""
     with pytest.raises(WAITS) as caught:
         run()
     kwargs = json.loads(json.dumps(caught.value.kwargs))
     return Wait(caught.value.method_name, kwargs, caught.value.timeout, getattr(caught.value, "trigger", None))
+
+
+def code_in(question) -> str:
+    """The code of a question, which the form of the answer must repeat."""
+    return question["params"]["code"]["value"]
 
 
 def answer(*options, code=None, user="Ada", params=True) -> dict:

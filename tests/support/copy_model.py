@@ -142,7 +142,7 @@ class CopyModel:
 
 
 class RandomFolder:
-    """Changes the files of a folder at random, and those of the model in the same way."""
+    """Changes the files of a folder at random, and the files of the model in the same way."""
 
     def __init__(self, random: Random, folder: Path, model: CopyModel) -> None:
         self._random, self._folder, self._model = random, folder, model

@@ -44,7 +44,7 @@ class DeltaSpark:
         return [rows_or_raise(answer) for answer in answers]
 
     def send(self, statements: Sequence[str]) -> None:
-        """Send statements, which run one after the other, and do not wait. Call `receive` once for each statement."""
+        """Send statements without waiting. They run one after the other. Call `receive` once for each statement."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         process.stdin.writelines(json.dumps(statement) + "\n" for statement in statements)

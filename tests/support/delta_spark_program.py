@@ -36,7 +36,7 @@ def answer(spark, statement):
 
 def main(jars):
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    # From here, Spark's output goes to the standard error, so that it does not stand between the answers.
+    # From here, Spark's output goes to the standard error, so that it does not mix with the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     builder = SparkSession.builder.master("local[1]").config("spark.jars", ",".join(jars))
     for key, value in SETTINGS.items():

@@ -43,7 +43,7 @@ def commits_of(table: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 
 
 def load_commits(table: Path) -> list[LoadCommit]:
-    """Return the loads of a table with one flow, and check that each of its commits is one.
+    """Return the loads of a table with one flow, and check that each of its commits is a load.
 
     The offsets must rise, and the operation parameter `flows` must name the same versions.
     """

@@ -2,7 +2,7 @@
 
 The model records each version of the source when it is committed. It then reads the target as another engine does, one
 commit after the other: an offset in a commit says which versions the commit has loaded, and so which rows it added. The
-code of flows takes no part.
+model does not use the code of flows.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class TargetModel:
                 assert table_id == self.source.table_id
                 is_snapshot = not self.offsets(flow) or self.source.is_gap(self.offsets(flow))
                 loaded = json.loads(str(info["operationParameters"]["flows"]))["source"]
-                # A vacuum deletes files of the versions that are not loaded, or does not. The commit says which.
+                # A vacuum may have deleted files of versions that are not loaded yet.
+                # The commit shows whether the flow has reloaded its source.
                 is_reload = self.source.is_vacuumed and loaded["afterVersion"] is None
                 after = None if is_snapshot or is_reload else self.offsets(flow)[table_id]
                 assert after is None or after < to, f"version {version} loads {after} to {to}"

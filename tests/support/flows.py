@@ -99,7 +99,7 @@ def merge_balances(
     """Add the changes of each `id` of the source to its balance (`flow`, `id`, `x`).
 
     With `read="changes"` (the default), the balance is the value `x` of the source, or 0 for a deleted row. A change
-    that is applied twice makes it wrong.
+    that is applied twice makes the balance wrong.
     """
     source_options = {"read": "changes", **(options or {})}
     change = _SIGNED if source_options["read"] == "changes" else "x"

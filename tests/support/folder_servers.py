@@ -1,6 +1,6 @@
 """Servers that the tests of one folder share, and that stop after the last of these tests.
 
-A server that runs until the end of all tests costs time of the processor: a whole Airflow polls its database, and the
+A server that runs until the end of all tests costs processor time: a whole Airflow polls its database, and the
 nodes of a cluster send heartbeats. pytest has no scope for the tests of a folder that is not a package.
 """
 

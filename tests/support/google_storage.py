@@ -121,9 +121,9 @@ class UploadSessions:
     A client sends such a request if a request of an upload got no answer. fake-gcs-server cannot answer it. It ends the
     upload, and creates an empty object.
 
-    - The upload has ended: the answer is that of its end.
-    - The upload has not ended: 308, without a range. Google's server has no part of the content, because the tests
-      upload small objects in one request.
+    - The upload has ended: the proxy repeats the answer to its last request.
+    - The upload has not ended: the proxy answers 308, without a range. Google's server has no part of the content,
+      because the tests upload small objects in one request.
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ class Import:
 def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
     """Return every import in `source`, also those inside functions. `import_module` of a literal is an import too."""
     imports: list[Import] = []
-    # Most modules have no import in an expression. The walk is then several times as fast.
+    # Most modules have no import in an expression. Without expressions, the walk is several times as fast.
     has_dynamic_import = "import_module" in source or "__import__" in source
 
     def visit(node: ast.AST, for_types_only: bool) -> None:

@@ -21,12 +21,14 @@ UID = "0d1e2f"
 class KubernetesClient:
     """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
 
-    An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read
-    of the pod returns the next phase, and the last phase stays. `is_being_deleted` is whether the pod has a time of
-    deletion, which was `deleted_before_seconds` ago. The clock of the API server is `slow_by_seconds` behind. `log`
-    is the log of the pod, or None if it cannot be read. `forbidden` are the names of the methods that the account
-    may not call. `rejection` is the HTTP status of the answer to every request for a new Secret. `before_secret` is
-    called before each of these requests.
+    - `phases`: an item is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read of
+      the pod returns the next phase, and the last phase stays.
+    - `log`: the log of the pod, or None if it cannot be read.
+    - `is_being_deleted`: whether the pod has a time of deletion. The deletion was `deleted_seconds_ago`.
+    - `slow_by_seconds`: the clock of the API server is this time behind.
+    - `forbidden`: the names of the methods that the account may not call.
+    - `rejection`: the HTTP status of the answer to every request for a new Secret.
+    - `before_secret`: a function that the client calls before each of these requests.
     """
 
     def __init__(self, pod_name: str) -> None:
@@ -35,7 +37,7 @@ class KubernetesClient:
         self.log: str | None = ""
         self.exit_code = 0
         self.is_being_deleted = False
-        self.deleted_before_seconds = 0.0
+        self.deleted_seconds_ago = 0.0
         self.slow_by_seconds = 0.0
         self.forbidden: set[str] = set()
         self.rejection: int | None = None
@@ -75,13 +77,13 @@ class KubernetesClient:
             phase = phase()
         if phase is None or name != self.pod_name or name in self.deleted_pods:
             raise _error(404, f'pods "{name}" not found')
-        deleted = None
+        deletion_time = None
         if self.is_being_deleted:
-            deleted = self._now() - dt.timedelta(seconds=self.deleted_before_seconds)
+            deletion_time = self._now() - dt.timedelta(seconds=self.deleted_seconds_ago)
         containers = [SimpleNamespace(name="proxy"), SimpleNamespace(name="spark-kubernetes-driver")]
         waiting = SimpleNamespace(type="PodScheduled", message="0/1 nodes are available: 1 Insufficient cpu.")
         return SimpleNamespace(
-            metadata=SimpleNamespace(name=name, uid=UID, deletion_timestamp=deleted),
+            metadata=SimpleNamespace(name=name, uid=UID, deletion_timestamp=deletion_time),
             spec=SimpleNamespace(containers=containers, node_name="node2"),
             status=SimpleNamespace(
                 phase=phase,

@@ -7,6 +7,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+from airflow.providers.cncf.kubernetes import kube_client
+
 from tests.support.ports import SHUTDOWN_POLL_S
 
 POD = {"metadata": {"name": "load-driver", "uid": "0d1e2f"}, "spec": {"containers": [{"name": "main"}]}}
@@ -57,7 +60,14 @@ class ApiServer:
         self.server.server_close()
 
 
-def kubeconfig_of(port: int, folder: Path) -> Path:
+def use_api_server(monkeypatch: pytest.MonkeyPatch, port: int, folder: Path) -> None:
+    """Let Airflow's client connect to the API server at a port of this machine. Its kubeconfig is in `folder`."""
+    kubeconfig, get_kube_client = str(_write_kubeconfig(port, folder)), kube_client.get_kube_client
+    client = lambda: get_kube_client(in_cluster=False, config_file=kubeconfig)
+    monkeypatch.setattr(kube_client, "get_kube_client", client)
+
+
+def _write_kubeconfig(port: int, folder: Path) -> Path:
     """Write the file that names the cluster at a port of this machine, and return its path."""
     kubeconfig = folder / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}

@@ -1,8 +1,8 @@
 """A server that follows the contract of Livy's batches (`docs/rest-api.md` of Livy), and runs them by `spark-submit`.
 
-As a Livy with `livy.spark.deploy-mode = client`, it runs `spark-submit` beside it, in its environment. It keeps the
-last 200 lines of the output, and accepts only files below the folder that it allows. A request without the header
-`X-Requested-By` is rejected. The texts of its errors are those of Livy 0.7.1.
+Like a Livy with `livy.spark.deploy-mode = client`, the server runs `spark-submit` on its machine, with its environment
+variables. It keeps the last 200 lines of the output, and accepts only files below the allowed folder. It rejects a
+request without the header `X-Requested-By`. The texts of its errors are those of Livy 0.7.1.
 """
 
 from __future__ import annotations
@@ -11,17 +11,25 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from tests.support.ports import SHUTDOWN_POLL_S
 
+PATH_OF_EXAMPLE = "livy_of_example.LivySubmitter"
+"""The dotted path of the example submitter, after `import_example`."""
+_EXAMPLE = Path(__file__).resolve().parents[2] / "example_dags" / "submitters" / "livy.py"
 _KEPT_LINES = 200
 _OPTIONS = {
     "driverMemory": "--driver-memory",
@@ -157,6 +165,17 @@ def _command(body: Mapping[str, Any], master: str) -> Sequence[str]:
     for name, value in body["conf"].items():
         command += ["--conf", f"{name}={value}"]
     return [*command, body["file"].removeprefix("file://"), *body["args"]]
+
+
+def import_example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the example submitter for Livy until the end of the test, under a name that a dotted path can contain."""
+    name = PATH_OF_EXAMPLE.partition(".")[0]
+    spec = spec_from_file_location(name, _EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextmanager

@@ -15,9 +15,9 @@ _PORTS = range(20_000, 30_000)
 def free_ports(count: int) -> list[int]:
     """The numbers of `count` ports that no process uses at this moment.
 
-    Some servers take their port half a minute later. Until then, the system must not give it to an outgoing connection,
-    so these ports are below the ranges from which Linux and macOS choose such ports. Processes that call this function
-    at the same time choose at random, so that they hardly ever choose the same port.
+    Some servers take their port half a minute later. Until then, the system must not give it to an outgoing connection.
+    Linux and macOS choose the ports of outgoing connections from higher ranges. Processes that call this function at
+    the same time choose at random, so that they hardly ever choose the same port.
     """
     ports: list[int] = []
     while len(ports) < count:

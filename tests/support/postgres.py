@@ -71,7 +71,7 @@ def postgres() -> Iterator[str]:
 
 
 def _program_folder() -> Path:
-    """The folder with the server's programs: that of `initdb` in the search path, or else the newest one of Debian.
+    """The folder with the server's programs: the folder of `initdb` in the search path, or else Debian's newest folder.
 
     Debian has a folder for each version of the server, and does not put it into the search path.
     """

@@ -1,7 +1,7 @@
 """Makes Hadoop quicker in the JVM of a Spark session on local files.
 
-A write of one row creates about ten files and folders. Hadoop sets the permissions of each by the program `chmod` if it
-lacks its native library, and each process takes six milliseconds of CPU time.
+A write of one row creates about ten files and folders. Without its native library, Hadoop sets the
+permissions of each by the program `chmod`. Each process takes six milliseconds of CPU time.
 
 Each task and each scan gets a copy of Hadoop's configuration. Of its 1,100 settings, 800 are defaults for YARN,
 MapReduce and servers. A local session has none of them, and their code has the same defaults.

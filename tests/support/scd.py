@@ -67,9 +67,9 @@ def model_of_history(events: Iterable[Event]) -> list[tuple[Any, ...]]:
     The model keeps the state of a key at each sequence, and cuts the sequence into ranges of equal tracked values.
     """
     result: list[tuple[Any, ...]] = []
-    for key, of_key in _by_key(events).items():
+    for key, key_events in _by_key(events).items():
         ranges: list[list[Any]] = []  # [name, note, from, to]
-        for event in of_key:
+        for event in key_events:
             is_open = bool(ranges) and ranges[-1][3] is None
             if event.deletes:
                 if is_open:
@@ -81,7 +81,7 @@ def model_of_history(events: Iterable[Event]) -> list[tuple[Any, ...]]:
                     ranges[-1][3] = event.sequence
                 ranges.append([event.tracked, event.untracked, event.sequence, None])
         if not ranges:
-            first = of_key[0].sequence
+            first = key_events[0].sequence
             result.append((key, None, None, first, first, False))
         result += [(key, name, note, start, end, end is None) for name, note, start, end in ranges]
     return sorted_rows(result)
@@ -89,7 +89,7 @@ def model_of_history(events: Iterable[Event]) -> list[tuple[Any, ...]]:
 
 def model_of_newest(events: Iterable[Event]) -> list[tuple[Any, ...]]:
     """The rows of type 1: id, name, note, valid_from, is_current."""
-    newest = [of_key[-1] for of_key in _by_key(events).values()]
+    newest = [key_events[-1] for key_events in _by_key(events).values()]
     return sorted_rows((e.key, e.tracked, e.untracked, e.sequence, not e.deletes) for e in newest)
 
 
@@ -99,7 +99,7 @@ def visible_rows(table: Path | str) -> list[tuple[Any, ...]]:
 
 
 def _by_key(events: Iterable[Event]) -> Mapping[int, Sequence[Event]]:
-    by_key: dict[int, list[Event]] = {}
+    events_by_key: dict[int, list[Event]] = {}
     for event in sorted(set(events), key=lambda e: (e.key, e.sequence)):
-        by_key.setdefault(event.key, []).append(event)
-    return by_key
+        events_by_key.setdefault(event.key, []).append(event)
+    return events_by_key

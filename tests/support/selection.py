@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection() -> Generator[None, object, object]:
     """Switch the garbage collector off during the collection, and let it ignore the modules and tests afterwards.
 
-    It would look at all of them again and again, and free nothing.
+    The collector would scan all of them again and again, and free nothing.
     """
     gc.disable()
     try:
@@ -102,7 +102,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take the count from a worker. All workers collect the same tests, and the main process of pytest-xdist none."""
+    """Take the count from a worker. All workers collect the same tests. The main process collects none."""
     del error
     node.config.stash[CAMPAIGN_ONLY] = getattr(node, "workeroutput", {}).get("campaign_only", 0)
 

@@ -123,7 +123,7 @@ def string_bound(value, writer, upper):
 
 
 def next_prefix(text):
-    """The least text that is greater than all texts that begin with `text`, and is not longer than `text`, or None."""
+    """The least text that is greater than every text with the prefix `text`, and not longer; None if there is none."""
     prefix = text.rstrip("\U0010ffff")
     if not prefix:
         return None

@@ -32,6 +32,11 @@ def operator(table, **parameters) -> DeltaWriteOperator:
     return DeltaWriteOperator(**{**defaults, **parameters})
 
 
+def commit_as_driver(table, version=1, txn=0) -> None:
+    """Make the commit that the driver of the task makes in a cluster. `txn` is the version of its transaction."""
+    table.commit(version, table.txn(APP_ID, txn), table.add())
+
+
 def job_that_commits(table, *, exit_code=0, version=1) -> str:
     """A program that commits `version` in the name of the task's run, prints no result, and exits."""
     folder = table.root / "_delta_log"

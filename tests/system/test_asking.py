@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.faults.programs import plain
-from tests.support.asking import AskingJob
+from tests.support.asking import AskingJob, code_in
 from tests.system.stand_in import ask_instead_of_spark
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
@@ -36,7 +36,7 @@ def endpoint(run_id):
 
 
 def wait_for_question(airflow, run_id, *, times):
-    """Return the question of a task that waits, after the process of its task has ended so many times.
+    """Return the question of a task that waits, after the task's processes have ended this number of `times`.
 
     The scheduler fails a task that is queued again before it knows that the last process has ended. No person answers
     so fast, but this test does, so it waits for the executor's events.
@@ -55,10 +55,6 @@ def wait_for_question(airflow, run_id, *, times):
 
 def respond(airflow, run_id, option, code):
     airflow.ask("PATCH", endpoint(run_id), {"chosen_options": [option], "params_input": {"code": code}})
-
-
-def code_in(question):
-    return question["params"]["code"]["value"]
 
 
 def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
@@ -98,7 +94,7 @@ def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
 
 
 def last_code(airflow, run_id, *, times):
-    """The code of the last question in the task's log, after it has asked so many times."""
+    """The code of the last question in the task's log; None until the task has asked this number of `times`."""
     codes = re.findall(
         r"Waiting for a decision on these audits \(code (\w+)\)", airflow.task_log("asked", run_id, "load")
     )

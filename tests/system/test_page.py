@@ -98,7 +98,7 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
         if NEVER_EXPIRE is None:  # Airflow 3.1 shows the list again after a reload
             open_table(browser, airflow, "page/orders")
         else:
-            browser.open(browser.url)  # Airflow keeps the address of the frame in its own
+            browser.open(browser.url)  # Airflow's address contains the address of the frame
             browser.enter_frame()
         browser.until(
             "the page is dark", lambda: browser.run("return document.documentElement.dataset.theme") == "dark"

@@ -89,7 +89,7 @@ def airflow(tmp_path):
 
 
 def log_in(browser: Browser, airflow: str, user: str) -> None:
-    """Log in on Airflow's page for it."""
+    """Log in on Airflow's login page."""
     browser.open(airflow)
     browser.type("input[name=username]", user)
     browser.type("input[name=password]", PASSWORDS[user])
@@ -141,7 +141,7 @@ def test_two_users_see_and_do_what_their_rights_allow(airflow, tmp_path):
         assert "You may not see rows." in browser.text() and "Show rows" not in browser.text()
         browser.open(f"{url}{sales}")
         assert "Not found" in browser.text()
-        status = "return fetch(arguments_path, {method: 'POST', body: 'token=x'}).then((answer) => answer.status)"
+        post_script = "return fetch(PATH, {method: 'POST', body: 'token=x'}).then((answer) => answer.status)"
         for path, expected in ((stock, 403), (sales, 404)):
-            assert browser.run(status.replace("arguments_path", json.dumps(f"{path}/maintenance"))) == expected
+            assert browser.run(post_script.replace("PATH", json.dumps(f"{path}/maintenance"))) == expected
     assert len(airflow.runs("page_mend")) == 1

@@ -111,10 +111,10 @@ class StandInDatabase:
 
 @dataclass
 class Page:
-    """The page, and what tests change about it.
+    """The page, with attributes that tests change.
 
-    `open_table` opens the store of an address and a connection. `starts` are the runs that the page has started, and
-    `start` is the answer of Airflow to the next one.
+    `open_table` opens the store of an address and a connection. `starts` has the DAG id and the conf of each run that
+    the page has started. `start_answer` is the answer of Airflow to the next start.
     """
 
     database: StandInDatabase = field(default_factory=StandInDatabase)
@@ -125,7 +125,7 @@ class Page:
     known_seconds: float = 0.0
     form_tokens: FormTokens = field(default_factory=lambda: FormTokens("secret"))
     starts: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    start: RunStart = field(default_factory=lambda: RunStart(status=200, run_id="manual__new"))
+    start_answer: RunStart = field(default_factory=lambda: RunStart(status=200, run_id="manual__new"))
     _client: TestClient | None = None
     app: FastAPI | None = None
 
@@ -162,7 +162,7 @@ class Page:
     async def _start_run(self, _request, airflow_path, dag_id, conf) -> RunStart:
         assert airflow_path == "/airflow"
         self.starts.append((dag_id, conf))
-        return self.start
+        return self.start_answer
 
     def get(self, path: str, *, user: str | None = "ann", status: int = 200) -> str:
         """The text of a page. Asserts its status."""

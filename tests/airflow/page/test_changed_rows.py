@@ -1,4 +1,4 @@
-"""Changed rows on the page of a version: with the rights of rows, their kinds of change, and never as markup."""
+"""Changed rows on the page of a version: only for users with the right on rows, and never as markup."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_page_of_a_version_leads_to_its_changed_rows(delta_page, feed):
     assert link not in delta_page.get(changes_page(feed, 2))
 
 
-def test_the_ways_to_other_versions_keep_the_choice_and_the_conditions(delta_page, feed):
+def test_the_links_to_other_versions_keep_the_choice_and_the_conditions(delta_page, feed):
     html = delta_page.get(changes_page(feed, 2, "id > 0"))
     for other in (1, 3):
         address = f"/versions/{other}?rows=changed&amp;where=id+%3E+0"
@@ -88,13 +88,13 @@ def test_changed_rows_need_the_right_on_rows(delta_page, feed, monkeypatch):
     delta_page.get(changes_page(feed, 2), status=404)
 
 
-def test_a_cached_answer_of_rows_is_not_one_of_changed_rows(delta_page, feed):
+def test_cached_rows_are_not_shown_as_changed_rows(delta_page, feed):
     assert "updated" not in delta_page.get(f"/tables/{feed}/versions/2?rows=1")
     assert shown_changes(delta_page.get(changes_page(feed, 2))) != []
 
 
 @pytest.mark.parametrize("choice", ["1", "changed"])
-def test_a_reload_reads_rows_again_whose_read_ended_at_its_time(delta_page, feed, monkeypatch, choice):
+def test_a_reload_reads_the_rows_again_after_a_read_ran_out_of_time(delta_page, feed, monkeypatch, choice):
     path = f"/tables/{feed}/versions/2?rows={choice}"
     with monkeypatch.context() as patch:
         patch.setattr(table_routes, "seconds_left", lambda _request: -1.0)
@@ -113,7 +113,7 @@ def test_without_the_feed_the_page_has_the_reason_and_the_remedy(delta_page, tmp
     assert shown_changes(delta_page.get(changes_page(key, 4))) == [("inserted", "6"), ("inserted", "7")]
 
 
-def test_a_version_without_its_change_files_gives_a_sentence(delta_page, feed, tmp_path):
+def test_the_page_says_that_a_vacuum_may_have_deleted_the_change_files(delta_page, feed, tmp_path):
     (tmp_path / "lake" / "feed" / "_change_data").unlink()
     html = delta_page.get(changes_page(feed, 2))
     assert "a vacuum may have deleted its files" in html and "What changed" in html

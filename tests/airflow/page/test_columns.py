@@ -28,8 +28,8 @@ def orders(delta_page, tmp_path):
     return delta_page.add_asset(create_valid_table(tmp_path / "lake" / "orders").root)
 
 
-def lines(html: str) -> dict[str, list[str]]:
-    """The cells of each column of the schema, without those of its rules and its comment."""
+def statistics_cells(html: str) -> dict[str, list[str]]:
+    """The cells with the statistics of each column: its nulls, its smallest and its largest value."""
     schema = html.partition('<h2 id="schema">')[2].partition("</table>")[0]
     rows = re.findall(r'<th scope="row" class="depth-\d">(\w+).*?</th>(.*?)</tr>', schema, re.DOTALL)
     return {name: [cell.strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", cells)][2:-2] for name, cells in rows}
@@ -37,7 +37,7 @@ def lines(html: str) -> dict[str, list[str]]:
 
 def test_the_schema_has_nulls_and_the_smallest_and_largest_values(delta_page, orders):
     html = delta_page.get(f"/tables/{orders}")
-    assert lines(html) == {
+    assert statistics_cells(html) == {
         "id": ["0", "at least 3", "7"],
         "name": ["0", f"at least {'a' * 32}…", "at most w"],
         "day": ["0", "2026-01-01", "2026-01-01"],
@@ -52,7 +52,7 @@ def test_values_need_the_switch_and_the_right_on_rows(delta_page, orders, path, 
     delta_page.settings = {"shows_rows": is_switched_on}
     delta_page.users["ann"] = Rights(rows=has_right)
     html = delta_page.get(f"/tables/{orders}{path}")
-    assert lines(html) == {"id": ["0"], "name": ["0"], "day": ["0"]}
+    assert statistics_cells(html) == {"id": ["0"], "name": ["0"], "day": ["0"]}
     assert "Smallest" not in html and "aaaaaaaa" not in html and "smallest and largest" not in html
     delta_page.users["ann"] = Rights(assets=False)
     delta_page.get(f"/tables/{orders}{path}", status=404)
@@ -63,17 +63,17 @@ def test_unknown_statistics_are_dashes(delta_page):
     delta_page.settings = {"shows_rows": True}
     delta_page.open_table = lambda _address, _conn_id: store
     html = delta_page.get(f"/tables/{delta_page.add_asset('s3://lake/t')}")
-    assert lines(html) == {"id": [UNKNOWN, UNKNOWN, UNKNOWN], "flag": [UNKNOWN, UNKNOWN, UNKNOWN]}
+    assert statistics_cells(html) == {"id": [UNKNOWN, UNKNOWN, UNKNOWN], "flag": [UNKNOWN, UNKNOWN, UNKNOWN]}
 
 
-def test_a_null_count_that_may_be_less_is_marked(delta_page):
+def test_an_inexact_null_count_is_shown_as_an_upper_bound(delta_page):
     store = MemoryLogStore()
     text = json.dumps({"numRecords": 1_500, "nullCount": {"id": 7}, "tightBounds": False})
     protocol = Protocol(min_reader_version=1, min_writer_version=2)
     commit_actions(store, protocol, metadata(schema=struct(id="long")), add("f", stats=text), read_version=-1)
     delta_page.open_table = lambda _address, _conn_id: store
     html = delta_page.get(f"/tables/{delta_page.add_asset('s3://lake/t')}")
-    assert lines(html) == {"id": ["at most 1\u202f500"]}
+    assert statistics_cells(html) == {"id": ["at most 1\u202f500"]}
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -102,7 +102,7 @@ def test_huge_values_and_many_columns_are_bounded(delta_page):
     delta_page.settings = {"shows_rows": True}
     delta_page.open_table = lambda _address, _conn_id: store
     html = delta_page.get(f"/tables/{delta_page.add_asset('s3://lake/t')}/columns")
-    shown = lines(html)
+    shown = statistics_cells(html)
     assert len(shown) == 300 and len(html) < 200_000
     assert [shown[name][1] != UNKNOWN for name in ("c0", "c199", "c200", "c299")] == [True, True, False, False]
     assert "The first 200 columns have statistics." in html
@@ -115,7 +115,7 @@ def test_statistics_that_cannot_be_read_leave_the_schema(delta_page, orders, mon
     monkeypatch.setattr(reading, "read_column_statistics", fail)
     html = delta_page.get(f"/tables/{orders}")
     assert "could not be read. OSError: no &lt;b&gt;disk" in html
-    assert lines(html)["id"] == [UNKNOWN, UNKNOWN, UNKNOWN] and "data-measures=" not in html
+    assert statistics_cells(html)["id"] == [UNKNOWN, UNKNOWN, UNKNOWN] and "data-measures=" not in html
 
 
 @pytest.fixture
@@ -132,10 +132,10 @@ def test_slow_statistics_follow_the_page(delta_page, orders, slow_statistics):
     delta_page.settings = {"shows_rows": True, "timeout_seconds": 2.0}
     html = delta_page.get(f"/tables/{orders}")
     assert f'data-measures="/airflow/deltalite/tables/{orders}/columns" aria-busy="true"' in html
-    assert lines(html)["id"] == ["…", "…", "…"] and "Table features" in html
+    assert statistics_cells(html)["id"] == ["…", "…", "…"] and "Table features" in html
     assert delta_page.answer(f"/tables/{orders}/columns").status_code == 202
     slow_statistics.set()
-    assert lines(delta_page.get(f"/tables/{orders}/columns"))["id"] == ["0", "at least 3", "7"]
+    assert statistics_cells(delta_page.get(f"/tables/{orders}/columns"))["id"] == ["0", "at least 3", "7"]
 
 
 def test_a_list_of_tables_reads_no_statistics(delta_page, orders, monkeypatch):

@@ -1,4 +1,4 @@
-"""The queries of Airflow's database and the questions to its auth manager, with the real ones."""
+"""The page queries a real database of Airflow, and asks a real auth manager."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_commit_of_an_impossible_run_breaks_no_page(session, delta_page, tmp_p
         delta_page.get(path)
 
 
-def _stored(value):
+def _stored_result(value):
     return SimpleNamespace(task_id="load", map_index=-1, timestamp=None, text=json.dumps(value))
 
 
@@ -269,7 +269,7 @@ def _stored(value):
 def test_a_return_value_is_plain_json(value, parsed):
     from airflow_provider_deltalite.page.database import _dictionaries
 
-    results = list(_dictionaries([_stored(value)]))
+    results = list(_dictionaries([_stored_result(value)]))
     if parsed is None:
         assert results == []
     else:

@@ -34,7 +34,7 @@ ELEMENTS = {
 
 
 class Reader(HTMLParser):
-    """Collects elements, attributes and texts, as a browser would."""
+    """Collects the elements of a page and their attributes, as a browser would."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def test_every_answer_forbids_inline_scripts_and_foreign_frames(delta_page):
     assert delta_page.answer("/lake").headers["cache-control"] == "no-store"
 
 
-def test_another_method_than_get_is_not_a_failure_of_the_page(delta_page):
+def test_a_method_other_than_get_is_an_invalid_request_and_no_failure_of_the_page(delta_page):
     answer = delta_page.client.post("/airflow/deltalite/lake", headers={"X-User": "ann"})
     assert answer.status_code == 405
     assert "This address is not valid" in answer.text

@@ -1,4 +1,4 @@
-"""A table with very many files: its page is there before its measures, which follow in their places."""
+"""The page of a table with very many files loads first, and the browser adds its measures later."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_the_page_comes_first_and_the_measures_follow(delta_page, large_table):
     assert f'data-measures="/airflow/deltalite/tables/{key}/measures"' in html
     assert "not measured yet" in html
     assert re.search(r"<dt>Files</dt><dd>3</dd>", html)
-    listed = delta_page.get("/lake")
-    assert "1 not measured yet" in listed and PENDING in listed
+    list_page = delta_page.get("/lake")
+    assert "1 not measured yet" in list_page and PENDING in list_page
     released.set()
     parts = delta_page.get(f"/tables/{key}/measures")
     assert re.findall(r'data-part="(\w+)"', parts) == sorted(

@@ -133,7 +133,7 @@ def test_a_dag_that_cannot_start_has_a_reason_instead_of_a_button(delta_page, ta
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_texts_of_airflow_and_of_the_setting_are_no_markup(delta_page, table, payload):
-    delta_page.start = RunStart(status=400, problem=payload)
+    delta_page.start_answer = RunStart(status=400, problem=payload)
     answer = start(delta_page, table, token=token_in(delta_page.get(f"/tables/{table}")))
     assert answer.status_code == 400
     check_is_harmless(answer.text)

@@ -161,7 +161,7 @@ def test_a_table_shows_advice_versions_schema_properties_and_features(delta_page
 def test_the_newest_versions_come_first_and_older_ones_on_the_next_page(delta_page, tmp_path):
     store = append_files(create(LocalLogStore(str(tmp_path / "t"))), 60)
     key = delta_page.add_asset(store.root)
-    versions = lambda path: [int(v) for v in re.findall(r'<th scope="row" class="number"><a[^>]*>(\d+)<', path)]
+    versions = lambda html: [int(v) for v in re.findall(r'<th scope="row" class="number"><a[^>]*>(\d+)<', html)]
     newest = delta_page.get(f"/tables/{key}")
     assert versions(newest) == list(range(60, 10, -1))
     assert f"/tables/{key}?before=11" in newest
@@ -200,7 +200,7 @@ def test_a_second_view_without_a_new_commit_takes_two_requests(delta_page):
     delta_page.get(f"/tables/{key}")
     requests.clear()
     delta_page.get(f"/tables/{key}")
-    assert requests == []  # the values are young
+    assert requests == []  # the page uses the cached values
     delta_page.now = 60.0
     assert "/tables/" + key + "/versions/0" in delta_page.get(f"/tables/{key}")
     assert [operation for operation, _ in requests] == ["read_start", "read_start"]

@@ -79,7 +79,7 @@ def test_a_new_commit_adds_a_point_and_an_older_page_of_versions_has_the_same_pl
     assert after["times"][:-1] == before["times"]
 
 
-def test_a_malformed_commit_takes_only_the_growth_of_the_page(delta_page, orders):
+def test_a_malformed_commit_hides_only_the_growth_on_the_page(delta_page, orders):
     key = delta_page.add_asset(orders.root)
     (Path(orders.root) / commit_name(1)).write_text('{"add":{"path":1}}\n')
     page = delta_page.get(f"/tables/{key}")

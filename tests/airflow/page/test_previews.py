@@ -56,7 +56,7 @@ def test_rows_need_a_right_besides_the_right_on_the_table(delta_page, orders):
     delta_page.get(rows_page(orders, 5), status=404)
 
 
-def test_the_rows_of_a_version_are_shown_on_request_with_the_way_to_other_versions(delta_page, orders):
+def test_the_rows_of_a_version_are_shown_on_request_with_links_to_other_versions(delta_page, orders):
     assert VALUE not in delta_page.get(f"/tables/{orders}/versions/4")
     html = delta_page.get(rows_page(orders, 4))
     assert shown_ids(html) == ["4", "5", "6", "7"]
@@ -95,7 +95,7 @@ def version_times_of(delta_page, key):
 
 
 @pytest.mark.skipif(not is_browser_installed(), reason="needs Debian's packages chromium and chromium-driver")
-def test_the_slider_shows_its_version_and_the_form_loads_the_rows_of_it(delta_page, orders, served_page):
+def test_the_slider_shows_the_time_of_its_version_and_loads_its_rows(delta_page, orders, served_page):
     with open_browser() as browser:
         browser.open(f"{served_page}{rows_page(orders, 4, 'id > 4')}")
         browser.run(
@@ -125,7 +125,7 @@ def test_conditions_select_rows_and_stay_in_the_form_and_the_links(delta_page, o
 
 
 @pytest.mark.parametrize("payload", [*PAYLOADS, "id = 1; DROP TABLE x", "id > (select 1)", "id\x00=1"])
-def test_hostile_conditions_are_refused_with_a_sentence(delta_page, orders, payload):
+def test_hostile_conditions_are_refused_with_an_error(delta_page, orders, payload):
     html = delta_page.get(rows_page(orders, 5, payload))
     check_is_harmless(html)
     assert "InvalidRequestError" in html and shown_ids(html) == []
@@ -146,7 +146,7 @@ def test_cells_are_never_markup(delta_page, tmp_path):
     check_is_harmless(html)
 
 
-def test_a_version_without_its_files_gives_a_sentence(delta_page, orders, tmp_path):
+def test_the_page_says_that_a_vacuum_may_have_deleted_the_files_of_a_version(delta_page, orders, tmp_path):
     (Path(tmp_path) / "lake" / "orders" / "day=2026-01-01" / "a.parquet").unlink()
     html = delta_page.get(rows_page(orders, 0))
     assert "a vacuum may have deleted its files" in html and "What changed" in html

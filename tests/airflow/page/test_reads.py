@@ -79,12 +79,12 @@ def test_urgent_reads_come_before_those_of_a_list():
     released, order = threading.Event(), []
     pool = ReadPool(threads_per_storage=1)
     running = pool.read("s3://b", "first", lambda: released.wait(20))
-    of_list = [pool.read("s3://b", name, lambda name=name: order.append(name)) for name in ("a", "b", "c")]
+    list_reads = [pool.read("s3://b", name, lambda name=name: order.append(name)) for name in ("a", "b", "c")]
     urgent = pool.read("s3://b", "d", lambda: order.append("d"), is_urgent=True)
     promoted = pool.read("s3://b", "c", lambda: order.append("again"), is_urgent=True)
-    assert promoted is of_list[2]
+    assert promoted is list_reads[2]
     released.set()
-    wait(running, *of_list, urgent)
+    wait(running, *list_reads, urgent)
     assert order == ["d", "c", "a", "b"]
 
 

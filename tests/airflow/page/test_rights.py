@@ -28,6 +28,18 @@ def two_tables(delta_page, tmp_path):
     return {"sales": sales, "root": root}
 
 
+def refuse_and_record(page) -> list[tuple[str, str | None]]:
+    """Let the storage refuse every table. Returns a list that gets the address and the connection of each attempt."""
+    attempts = []
+
+    def open_table(address, conn_id):
+        attempts.append((address, conn_id))
+        raise PermissionError(f"no access with {conn_id}")
+
+    page.open_table = open_table
+    return attempts
+
+
 def test_every_route_needs_a_login(delta_page):
     assert delta_page.client
     routes = [route for route in delta_page.app.routes if isinstance(route, APIRoute)]
@@ -82,13 +94,7 @@ def test_a_user_sees_a_table_that_a_task_of_a_readable_dag_wrote(delta_page, tmp
 
 
 def test_only_complete_addresses_that_tasks_wrote_are_opened(delta_page):
-    opened = []
-
-    def open_table(address, conn_id):
-        opened.append((address, conn_id))
-        raise FileNotFoundError(address)
-
-    delta_page.open_table = open_table
+    opened = refuse_and_record(delta_page)
     delta_page.users["ann"] = Rights(assets=False, dag_ids={"sales"})
     delta_page.settings = {"storage_conn_ids": {"s3://lake": "lake"}}
     addresses = (
@@ -115,13 +121,7 @@ def test_only_complete_addresses_that_tasks_wrote_are_opened(delta_page):
 
 
 def test_the_connection_of_a_task_is_only_for_users_who_may_read_its_dag(delta_page):
-    opened = []
-
-    def open_table(address, conn_id):
-        opened.append((address, conn_id))
-        raise PermissionError("no")
-
-    delta_page.open_table = open_table
+    opened = refuse_and_record(delta_page)
     delta_page.database.written = [written("s3://lake/a", conn_id="of_task")]
     delta_page.add_asset("s3://lake/a", asset_id=1)
     for rights in (Rights(assets=True), Rights(assets=False, dag_ids={"sales"})):
@@ -151,13 +151,7 @@ def test_the_tabs_of_a_dag_need_the_right_to_read_it(delta_page, two_tables, pat
 
 
 def test_a_user_never_reads_with_the_connection_of_an_asset_that_the_user_may_not_see(delta_page):
-    opened = []
-
-    def open_table(address, conn_id):
-        opened.append((address, conn_id))
-        raise PermissionError(f"no access with {conn_id}")
-
-    delta_page.open_table = open_table
+    opened = refuse_and_record(delta_page)
     delta_page.users = {
         "ann": Rights(assets=False, dag_ids={"team_b"}),
         "bob": Rights(assets=False, dag_ids={"team_a"}),
@@ -193,13 +187,7 @@ def test_no_address_of_a_request_or_of_an_xcom_is_opened(delta_page, tmp_path):
 
 
 def test_the_connection_of_a_table_opens_it(delta_page):
-    opened = []
-
-    def open_table(address, conn_id):
-        opened.append((address, conn_id))
-        raise PermissionError("no")
-
-    delta_page.open_table = open_table
+    opened = refuse_and_record(delta_page)
     delta_page.settings = {"storage_conn_ids": {"s3://lake": "lake", "s3://lake/b": "lake_b"}}
     delta_page.add_asset("s3://lake/a", asset_id=1)
     delta_page.add_asset("s3a://lake/b/t", asset_id=2)

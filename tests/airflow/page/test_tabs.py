@@ -113,10 +113,10 @@ def test_a_long_phase_has_hours(sales_page, run_table, seconds, text):
 
 
 @pytest.mark.parametrize(("seconds", "has_phases"), [(0, False), (1, True)])
-def test_the_phases_of_an_earlier_attempt_are_not_those_of_an_attempt_without_a_job(
+def test_an_attempt_without_a_job_does_not_show_the_phases_of_an_earlier_attempt(
     sales_page, run_table, seconds, has_phases
 ):
-    """Airflow keeps the result of a cleared task until the next attempt starts, and it may fail before."""
+    """Airflow keeps the result of a cleared task until the next attempt starts. It may fail before its start."""
     first, second = attempt(1, "success"), attempt(2, "failed")
     sales_page.database.attempts_of["sales", RUN, "load", -1] = [first, second]
     stored = replace(result(run_table, phases=PHASES), stored_at=first.end + timedelta(seconds=seconds))
@@ -164,7 +164,7 @@ def test_a_version_of_an_unknown_table_has_no_link_to_another_outlet(sales_page,
     assert sales_page.key not in html
 
 
-def test_the_versions_of_several_outlets_are_not_one_effect(sales_page, tmp_path):
+def test_an_attempt_with_several_outlets_refers_to_the_tables_below(sales_page, tmp_path):
     root = tmp_path / "lake" / "second"
     create(LocalLogStore(str(root)))
     write_commit(root, 1, operation="WRITE", userMetadata=task_metadata())

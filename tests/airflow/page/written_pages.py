@@ -1,4 +1,4 @@
-"""The text of a page, and commits of other writers, for the tests of pages."""
+"""The text of a page, and commits that tests write without the library."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def words(html: str) -> str:
 
 
 def write_commit(root, version, *actions, **info) -> None:
-    """Write a commit of another writer."""
+    """Write the commit file of a version. `info` has the fields of its commit info."""
     lines = [{"commitInfo": {"timestamp": 1, **info}}, *actions]
     (root / commit_name(version)).write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -1,4 +1,4 @@
-"""The executors of an application, as processes on this machine, and the end of their tasks by Spark's event log."""
+"""The executors of an application as processes on this machine, and the ends of their tasks in Spark's event logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def kill_executor(application_id: str) -> str:
 
 @contextmanager
 def frozen_executor(application_id: str, *, other_than: str) -> Iterator[str]:
-    """Stop another executor than this one with SIGSTOP, and yield its id. The end of the context continues it."""
+    """Stop an executor with SIGSTOP, and yield its id. The end of the context lets the executor continue.
+
+    The application has two executors. The one with the id `other_than` keeps running.
+    """
     ((executor_id, process_id),) = [
         item for item in executor_processes(application_id).items() if item[0] != other_than
     ]
@@ -66,7 +69,7 @@ class TaskEnd:
 
 @dataclass(frozen=True, slots=True)
 class EventLogs:
-    """The event logs that Spark writes to a folder. Spark may write the end of a task late: read it after the job."""
+    """The event logs that Spark writes to a folder. Spark may write task ends late, so read these after the job."""
 
     folder: Path
 

@@ -131,7 +131,7 @@ class KubernetesCluster:
             self.kubectl("delete", "node", node.name, check=False)
 
     def is_ready(self, node: Node) -> bool:
-        """Whether Kubernetes knows the node, and it accepts pods."""
+        """Whether Kubernetes knows the node, and the node accepts pods."""
         return self.readiness(node) == "True"
 
     def readiness(self, node: Node) -> str:

@@ -16,10 +16,10 @@ from tests.support.clusters.processes import ServerProcesses
 class Node:
     """A node. All nodes are in one network namespace, so they reach each other's pods through their bridges.
 
-    `number` names the node. `address` and `pods` are the addresses of the node and of its pods, and `dns` is that of
-    the pods' name server. `folder` is for its files, and `authority` is the certificate of the cluster's authority.
-    `has_control_groups` is true for one node only: its kubelet manages the control groups of pods, and removes those
-    that it does not know.
+    `number` names the node. `address` and `pods` are the addresses of the node and of its pods, and `dns` is the
+    address of the pods' name server. `folder` has the files of the node. `authority` is the certificate of the
+    cluster's authority. `has_control_groups` is true for one node only: its kubelet manages the control groups of pods,
+    and removes all groups that it does not know.
     """
 
     number: int
@@ -55,9 +55,9 @@ class Node:
         processes.start(self._kubelet, in_network(*kubelet), environ)
 
     def crash(self, processes: ServerProcesses) -> None:
-        """Kill the kubelet, which then reports nothing, the containers and containerd. A second crash does nothing.
+        """Kill the kubelet, the containers and containerd. A second crash does nothing.
 
-        It kills the containers before containerd, because their processes would outlive it.
+        A killed kubelet reports nothing. The containers end first, because their processes would outlive containerd.
         """
         with suppress(KeyError):
             processes.kill(self._kubelet)

@@ -1,6 +1,6 @@
 """A standalone Spark cluster: a master and two workers.
 
-Each worker has its own loopback address, because Spark runs no two attempts of a task on one host.
+Each worker has a separate loopback address, because Spark runs no two attempts of a task on one host.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers.
 
-Each NodeManager has its own loopback address, because Spark runs no two attempts of a task on one host.
+Each NodeManager has a separate loopback address, because Spark runs no two attempts of a task on one host.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class YarnCluster:
 
         The end of the context starts the NodeManager again.
         """
-        self.processes.kill(name)  # the first one, so that it reports the end of no container
+        self.processes.kill(name)  # first, so that it does not report the ends of its containers
         for process_id in self._processes_in_containers(name):
             with suppress(ProcessLookupError):  # the end of another process has ended it
                 os.kill(process_id, signal.SIGKILL)
@@ -123,7 +123,7 @@ class YarnCluster:
         return process_ids
 
     def container_logs(self) -> list[str]:
-        """The log files of all containers, as everybody reads them from the NodeManagers."""
+        """The log files of all containers. Every user can read them from the NodeManagers."""
         nodes = _get(f"{self.resource_manager}/ws/v1/cluster/nodes")["nodes"]["node"]
         texts = []
         for node in nodes:
@@ -324,7 +324,7 @@ def _sites(
         "capacity-scheduler": {
             "yarn.scheduler.capacity.root.queues": "default",
             "yarn.scheduler.capacity.root.default.capacity": "100",
-            # By default all drivers share 10 % of the memory. One small driver needs so much, and the next one waits.
+            # By default all drivers share 10 % of the memory. One small driver takes it, so the next one would wait.
             "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
             # One container for each heartbeat of a node, so that the two executors run on both nodes.
             "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "false",

@@ -91,8 +91,8 @@ def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambigu
     """Merge a source into a table.
 
     The first applicable clause updates or deletes each target row, and inserts each source row that matches no target
-    row. The outcome is `Ambiguous` if a target row has several matches and the merge has matched clauses, unless its
-    only matched clause is a delete without a condition.
+    row. The outcome is `Ambiguous` if a target row has several matches and the merge has matched clauses. A merge whose
+    only matched clause is a delete without a condition is never ambiguous.
     """
     columns = evolved_columns(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
     pairs = matches(table, source, request.on)
