@@ -86,9 +86,9 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
         browser.take_picture(tmp_path / "version.png")
 
         open_list(browser, airflow)
-        assert browser.text("tbody .badge") == "healthy"
+        assert browser.text("tbody tr:has([title$='/page/orders']) .badge") == "healthy"
         browser.take_picture(tmp_path / "lake.png")
-        browser.click("tbody th a")
+        browser.click("tbody th a:has(+ [title$='/page/orders'])")
         browser.until("the table is shown", lambda: "Table features" in browser.text())
         assert "<b onclick=alert(1)>planted</b>" in browser.text()  # the comment of a column, as text
         assert browser.run("return document.querySelectorAll('[onclick]').length") == 0
