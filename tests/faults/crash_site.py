@@ -165,6 +165,18 @@ def _run_in_child(programs, trial, report_pipe):
     return 0
 
 
+def environment_of_program(spark=None) -> dict[str, str]:
+    """Return the environment variables of a program that imports this checkout.
+
+    With a session `spark`, they also name its JVM, so that the program can call `attached_session`.
+    """
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
+    if spark is not None:
+        gateway = spark.sparkContext._gateway.gateway_parameters
+        environment |= {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
+    return environment
+
+
 class CrashSite:
     """Starts and uses the process that forks trials. With a session `spark`, the trials use its JVM.
 
@@ -176,18 +188,11 @@ class CrashSite:
         self.is_campaign = is_campaign
         # The steps of the last trial that ended normally.
         self.steps: list[str] = []
-        environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
-        if spark is not None:
-            gateway = spark.sparkContext._gateway.gateway_parameters
-            environment |= {
-                "PYSPARK_GATEWAY_PORT": str(gateway.port),
-                "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
-            }
         self._has_spark = spark is not None
         self._settings = ONE_TASK if self._has_spark and not is_campaign else {}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.crash_site"],
-            env=environment, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment_of_program(spark), cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def run(self, program, table, *, kill_at=None, kinds=EVERYTHING, **arguments):

@@ -38,13 +38,13 @@ class Fault(StrEnum):
     # In these three cases, a put raises CommitStateUnknownError.
     UNANSWERED_BEFORE = "unanswered before"  # the put writes no file
     UNANSWERED_AFTER = "unanswered after"  # the put has written its file
-    LANDS_LATER = "lands later"  # the put writes its file later
-    ASKED_TWICE = "asked twice"  # a put is sent twice, so the answer says that the file existed before
+    WRITTEN_LATER = "written later"  # the put writes its file later
+    SENT_TWICE = "sent twice"  # a put is sent twice, so the answer says that the file existed before
     SHOWN_LATE = "shown late"  # a new file stays hidden for a while
     FAILS_AND_SHOWN_LATE = "fails after, and is shown late"
     LACKS_NEWEST = "lacks the newest"  # a listing lacks the last two files
     LACKS_A_PART = "lacks a part"  # a listing lacks the last part of a checkpoint
-    TORN = "torn"  # `_last_checkpoint` is truncated
+    TRUNCATED = "truncated"  # `_last_checkpoint` is truncated
     OLD = "old"  # `_last_checkpoint` has an old content
     KILLED = "killed"
 
@@ -130,7 +130,7 @@ class FaultyLogStore:
         fault = self._begin("read", name)
         data = self._storage.memory.read(name) if self._visible(name) else None
         if name == LAST_CHECKPOINT and data is not None:
-            if fault is Fault.TORN:
+            if fault is Fault.TRUNCATED:
                 data = data[: len(data) // 2]
             if fault is Fault.OLD:
                 data = self._storage.old_last_checkpoints[0] if self._storage.old_last_checkpoints else None
@@ -153,18 +153,18 @@ class FaultyLogStore:
         match fault:
             case Fault.UNANSWERED_BEFORE:
                 pass
-            case Fault.LANDS_LATER:
+            case Fault.WRITTEN_LATER:
                 self._storage.put_later(name, data)
             case _:
                 created = self._storage.memory.write_if_absent(name, data)
         if created and fault in (Fault.SHOWN_LATE, Fault.FAILS_AND_SHOWN_LATE):
             self._storage.show_later(name)
-        if fault is Fault.ASKED_TWICE:
+        if fault is Fault.SENT_TWICE:
             created = False
         self.journal.append(("put", name, fault, created))
         if fault in (Fault.FAILS_AFTER, Fault.FAILS_AND_SHOWN_LATE):
             raise storage_error(f"put {name}")
-        if fault in (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER):
+        if fault in (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.WRITTEN_LATER):
             raise CommitStateUnknownError(f"put {name} was not answered.", remedy="Look.")
         return created
 

@@ -2,8 +2,8 @@
 
 Each turn runs two flows, each with a limit of versions: an append of changed rows, and a merge that adds the changes to
 a balance. A change that is loaded twice or left out therefore changes the rows of both targets. All jobs begin each
-load at the same time, so they meet in nearly every commit. In some turns all jobs have the same run identity, as the
-job of a lost task attempt and its retry have. The last turn loads all that is left.
+load at the same time, so nearly every commit has a concurrent one. In some turns all jobs have the same run identity,
+like the job of a lost task attempt and the job of its retry. The last turn loads all remaining versions.
 
 The program uses the JVM of the tests (`attached_session`), or begins a Spark application:
 
@@ -47,9 +47,10 @@ def main(folder, number, jobs, turns, seed, max_versions, *, shares_jvm):
         number: the number of this job, from 0.
         jobs: the number of all jobs.
         turns: the number of turns.
-        seed: the seed of the order of the flows, and of the turns with one run identity. It is that of all jobs.
+        seed: the seed of the random choices that all jobs share: the order of the flows, and the turns with one run
+            identity.
         max_versions: the highest limit of the versions of one load.
-        shares_jvm: whether the environment names the JVM of the tests. (`spark-submit` names its own there.)
+        shares_jvm: whether the job uses the JVM of the tests. If it does not, `spark-submit` has started a JVM for it.
     """
     folder, random, limits = Path(folder), Random(seed), Random(seed * 100 + number)
     spark = attached_session() if shares_jvm else SparkSession.builder.getOrCreate()

@@ -64,6 +64,11 @@ def count_commits_of_run(table, run):
     return sum(json.dumps(run) in file.read_text() for file in commit_files(table))
 
 
+def json_links(steps):
+    """Return the steps that link a JSON file of the log, such as a commit."""
+    return [step for step in steps if step.startswith("os.link") and step.endswith(".json")]
+
+
 def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
@@ -75,8 +80,8 @@ def kill_points(site, steps, program):
     if site.is_campaign:
         return list(numbers)
     links = [number for number in numbers if steps[number].startswith("os.link")]
-    json_links = [number for number in links if steps[number].endswith(".json")]
-    fixed_numbers = {*json_links[:1], *(number + 1 for number in json_links)} or set(links[:1])
+    json_link_numbers = [number for number in links if steps[number].endswith(".json")]
+    fixed_numbers = {*json_link_numbers[:1], *(number + 1 for number in json_link_numbers)} or set(links[:1])
     return sorted((fixed_numbers & set(numbers)) | set(Random(program).sample(numbers, len(steps) // 10)))
 
 

@@ -147,14 +147,14 @@ def write_with_rejected_rows(spark, table, *, query, run):
 
 
 def merge_with_rejected_rows(spark, table, *, query, run, on, **clauses):
-    """Merge the rows of a query, except those with x = 0, as `write_with_rejected_rows` writes them."""
+    """Merge the rows of a query, and check the quarantine as `write_with_rejected_rows` does."""
     quarantine = f"{table} quarantine"
     merge(spark, table, query=query, on=on, run=run, audits=audits_of(ZEROS), quarantine=quarantine, **clauses)
     check_zeros(quarantine, run)
 
 
 def scd_with_rejected_rows(spark, table, *, query, run, **options):
-    """Apply the rows of a query, except those with x = 0, as `write_with_rejected_rows` writes them."""
+    """Apply the rows of a query to a history, and check the quarantine as `write_with_rejected_rows` does."""
     quarantine = f"{table} quarantine"
     scd(spark, table, query=query, run=run, audits=ZEROS, quarantine=quarantine, **options)
     check_zeros(quarantine, run)

@@ -223,7 +223,7 @@ class Rival:
         return self.commit(app_id, snapshot, {"operation": "evolve", "read_counter": counter}, metadata=metadata)
 
     def checkpoint(self, _app_id):
-        """Write a checkpoint of the newest version, and return None because that commits nothing."""
+        """Write a checkpoint of the newest version. Returns None, because a checkpoint is no commit."""
         write_checkpoint(Snapshot.load(self.store), now_ms=now_ms())
 
 

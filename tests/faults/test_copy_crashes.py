@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from tests.faults.crash_site import CHANGES, PUTS
-from tests.faults.killing import kill_at_steps
+from tests.faults.killing import json_links, kill_at_steps
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
 from tests.support.tables import rows
 
@@ -63,5 +63,5 @@ def test_a_copy_with_bad_records_and_an_unreadable_file_survives_kills_at_file_c
         landing=str(landing),
         run=RUN,
     )
-    commits = [step for step in steps if step.startswith("os.link") and step.endswith(".json") and "/0000" in step]
+    commits = [step for step in json_links(steps) if "/0000" in step]
     assert [" quarantine/" in step for step in commits[:2]] == [True, False], "the quarantine is committed first"

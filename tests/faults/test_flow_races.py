@@ -1,14 +1,13 @@
 """Several jobs run the same flows at the same time, while a writer changes their source: each version is loaded once.
 
 Each job is a separate process. In the campaign it is a Spark application, as `spark-submit` runs it; otherwise it
-shares the JVM of the tests, because a JVM takes seconds to start. The checks read the targets and the source from the
-outside (`tests.support.flow_history`).
+shares the JVM of the tests, because a JVM takes seconds to start. The checks read the files of the targets and of the
+source without the code of flows (`tests.support.flow_history`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from random import Random
 import pytest
 
 from tests.faults import flow_racer
+from tests.faults.crash_site import environment_of_program
 from tests.faults.flow_racer import append_changes, merge_changes
 from tests.support.flow_history import (
     check_balances_once,
@@ -32,7 +32,6 @@ from tests.support.submitting import submit_command
 from tests.support.tables import delete_rows, update_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("quick_plans")]
-CHECKOUT = Path(__file__).resolve().parents[2]
 _MAX_VERSIONS_OF_SOURCE = 400
 
 
@@ -61,23 +60,21 @@ class SourceWriter:
             self.append()
 
 
-def start_jobs(folder, jobs, gateway, **arguments):
+def start_jobs(folder, jobs, shared_spark, **arguments):
     """Start the jobs, and return their processes.
 
-    `gateway` has the parameters of the JVM that the jobs share, None if each job has a JVM.
+    The jobs share the JVM of the session `shared_spark`. If it is None, each job starts a JVM.
     """
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
-    if gateway is not None:
-        environment |= {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
+    environment, shares_jvm = environment_of_program(shared_spark), shared_spark is not None
     processes = []
     for number in range(jobs):
         job_folder = folder / f"job {number}"
         job_folder.mkdir()
         parameters = json.dumps(
-            {"folder": str(folder), "number": number, "jobs": jobs, "shares_jvm": gateway is not None, **arguments}
+            {"folder": str(folder), "number": number, "jobs": jobs, "shares_jvm": shares_jvm, **arguments}
         )
         command = submit_command(job_folder, parameters, script=Path(flow_racer.__file__), conf=JOB_SETTINGS)
-        if gateway is not None:
+        if shares_jvm:
             command = [sys.executable, *command[-2:]]
         with output_of(folder, number).open("w") as output:
             processes.append(
@@ -107,7 +104,7 @@ JOB_SETTINGS = {
 def test_jobs_that_run_the_same_flows_load_each_version_once(
     spark, tmp_path, pytestconfig, seed, jobs, turns, max_versions
 ):
-    """The writer changes the source until the jobs have ended. A last load then brings what they left.
+    """The writer changes the source until the jobs have ended. Last loads then bring the remaining versions.
 
     With an even seed, the jobs also race for the creation of the targets.
     """
@@ -118,9 +115,8 @@ def test_jobs_that_run_the_same_flows_load_each_version_once(
             load(spark, tmp_path, run="the first run", options={"read": "changes"})
     for _ in range(jobs * turns * max_versions):
         writer.change()
-    shares_jvm = not pytestconfig.getoption("--campaign")
-    gateway = spark.sparkContext._gateway.gateway_parameters if shares_jvm else None
-    processes = start_jobs(tmp_path, jobs, gateway, turns=turns, seed=seed, max_versions=max_versions)
+    shared_spark = None if pytestconfig.getoption("--campaign") else spark
+    processes = start_jobs(tmp_path, jobs, shared_spark, turns=turns, seed=seed, max_versions=max_versions)
     try:
         while any(process.poll() is None for process in processes):
             if len(list(commits_of(source))) < _MAX_VERSIONS_OF_SOURCE:

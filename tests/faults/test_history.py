@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -14,19 +13,17 @@ import pytest
 
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
+from tests.faults.crash_site import environment_of_program
 from tests.faults.history import check_history
 from tests.unit.builders import create
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def run_writers(table, writers, operations):
     """Run the writers in processes. Returns their versions by app id. The version of a run without a commit is None."""
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.faults.rival", str(table), str(number), str(operations)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment_of_program(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for number in range(1, writers + 1)
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.crash_site import CHANGES, PUTS
-from tests.faults.killing import kill_at_steps
+from tests.faults.killing import json_links, kill_at_steps
 from tests.support.flows import append_new, merge_changes, offsets
 from tests.support.properties import FEED
 from tests.support.tables import delete_rows, rows, update_rows, values, write_rows
@@ -37,7 +37,7 @@ def test_an_incremental_append_survives_kills_at_file_changes(spark_site, spark,
         source=str(source),
         run=RUN,
     )
-    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    assert len(json_links(steps)) == 1
     table = tmp_path / "not killed"
     assert offsets(table) == {"flow": 2}
     assert append_new(spark, table, source, run="the next run").skip_reason

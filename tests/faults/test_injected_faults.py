@@ -35,12 +35,12 @@ from tests.unit.builders import (
 from tests.unit.logs import write_parts
 
 ATTEMPTS = 4
-UNANSWERED = (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER)
+UNANSWERED = (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.WRITTEN_LATER)
 PUT_FAULTS = (
     *UNANSWERED,
     Fault.FAILS_BEFORE,
     Fault.FAILS_AFTER,
-    Fault.ASKED_TWICE,
+    Fault.SENT_TWICE,
     Fault.SHOWN_LATE,
     Fault.FAILS_AND_SHOWN_LATE,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.crash_site import MOVES
-from tests.faults.killing import kill_at_steps
+from tests.faults.killing import json_links, kill_at_steps
 from tests.support.tables import rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -37,8 +37,7 @@ def test_a_maintenance_survives_kills_at_file_moves(spark_site, tmp_path):
         vacuum_after_days=0,
         vacuum_mode="lite",
     )
-    puts = [step for step in steps if step.startswith("os.link") and step.endswith(".json")]
-    assert len(puts) == 3, "an optimize, the start of a vacuum, and its end"
+    assert len(json_links(steps)) == 3, "an optimize, the start of a vacuum, and its end"
     table = DeltaTable(str(tmp_path / "not killed"))
     assert [commit["operation"] for commit in table.history(limit=3)] == ["VACUUM END", "VACUUM START", "OPTIMIZE"]
     assert table.files().num_rows == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.crash_site import MOVES
-from tests.faults.killing import kill_at_steps
+from tests.faults.killing import json_links, kill_at_steps
 from tests.support.properties import FEED, VECTORS
 from tests.support.tables import sorted_rows, values, write_rows
 
@@ -39,5 +39,5 @@ def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path,
         kinds=kinds,
         **ARGUMENTS,
     )
-    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    assert len(json_links(steps)) == 1
     assert any("/_change_data/" in step for step in steps) and any("day=" in step for step in steps)

@@ -1,4 +1,4 @@
-"""A write, a merge or a history with a quarantine is killed and run again: each row is in one of both tables, once."""
+"""A write, a merge and an SCD command with a quarantine are killed and run again: each row is in one table, once."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
-from tests.faults.killing import check_whole, count_commits_of_run, kill_at_steps
+from tests.faults.killing import check_whole, count_commits_of_run, json_links, kill_at_steps
 from tests.support.properties import FEED, VECTORS
 from tests.support.selection import sampled
 from tests.support.submitting import submit_command
@@ -74,7 +74,7 @@ def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mod
         kinds=kinds,
         **arguments,
     )
-    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    assert len(json_links(steps)) == 1
     moved_file_count = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
     assert moved_file_count == {"ignore": 0, "rows that match": 3}.get(mode, 2)
 
@@ -105,7 +105,7 @@ def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_pat
         run=RUN,
         **arguments,
     )
-    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    assert len(json_links(steps)) == 1
     if writes_vectors:
         assert any("deletion_vector" in step for step in steps)
 
@@ -122,7 +122,7 @@ def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, t
         kinds=CHANGES,
         **arguments,
     )
-    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    assert len(json_links(steps)) == 1
 
 
 PATTERN_BY_MOMENT = {

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.usefixtures("q
 
 
 def rows_by_delta_rs(table, version=None):
-    """Return the rows of a version, as the PyArrow reader of delta-rs reads them. `delta_rs_rows` uses its engine."""
+    """Return the rows of a version by the PyArrow reader of delta-rs. (`delta_rs_rows` runs a query in delta-rs.)"""
     arrow_table = DeltaRsTable(str(table), version=version).to_pyarrow_table()
     return sorted_rows(tuple(row.values()) for row in arrow_table.to_pylist())
 
@@ -96,16 +96,16 @@ def test_delta_rs_skips_files_by_the_statistics_of_deltalite(spark, tmp_path):
     table = tmp_path / "t"
     write_in_every_mode(spark, table)
     actions = pa.table(DeltaRsTable(str(table)).get_add_actions(flatten=True))
-    by_id = {action["min.id"]: action for action in actions.to_pylist()}
-    assert sorted(by_id) == [1, 5, 6, 7, 8, 9]
-    add_of_8 = by_id[8]
+    adds_by_id = {action["min.id"]: action for action in actions.to_pylist()}
+    assert sorted(adds_by_id) == [1, 5, 6, 7, 8, 9]
+    add_of_8 = adds_by_id[8]
     assert (add_of_8["num_records"], add_of_8["max.id"]) == (1, 8)
     assert (add_of_8["min.name"], add_of_8["max.name"]) == ("n8", "n8")
     assert Decimal(add_of_8["min.amount"]) == Decimal("8.50") and add_of_8["partition.day"] == dt.date(2026, 1, 1)
     min_at, max_at = add_of_8["min.at"], add_of_8["max.at"]
     written_at = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=min_at.tzinfo)
     assert min_at <= written_at <= max_at + dt.timedelta(milliseconds=1)
-    assert (add_of_8["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
+    assert (add_of_8["null_count.id"], adds_by_id[7]["null_count.name"], adds_by_id[7]["min.s.x"]) == (0, 1, 1.5)
     matching_files = DeltaRsTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
     assert len(list(matching_files)) == 2
 

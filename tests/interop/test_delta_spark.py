@@ -131,7 +131,7 @@ def answers_by_kind(spark, quick_plans, delta_spark, tmp_path_factory, pytestcon
     answers = {kind: answers_of(delta_spark, copy) for kind, copy in copies.items()}
     with_manifests = copies[WITHOUT_VECTORS]
     delta_spark.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`{with_manifests}`")
-    answers[WITHOUT_VECTORS]["generated"] = lines_of_manifests(with_manifests)
+    answers[WITHOUT_VECTORS]["manifests"] = lines_of_manifests(with_manifests)
     shutil.rmtree(with_manifests / MANIFEST_DIR)
     generate_manifest(spark, GenerateManifestRequest(table=str(with_manifests)))
     return {kind: (copy, answers[kind]) for kind, copy in copies.items()}
@@ -161,9 +161,9 @@ def test_delta_spark_reads_the_same_rows_and_changes_as_this_library(answers_by_
 
 def test_delta_spark_writes_the_same_manifests_as_this_library(answers_by_kind):
     table, answer = answers_by_kind[WITHOUT_VECTORS]
-    generated = lines_of_manifests(table)
-    assert len(generated) > 1
-    assert generated == answer["generated"]
+    manifests = lines_of_manifests(table)
+    assert len(manifests) > 1
+    assert manifests == answer["manifests"]
 
 
 def test_the_tables_have_every_kind_of_file(answers_by_kind):

@@ -48,19 +48,9 @@ def columns_of_files(table):
     }
 
 
-@pytest.mark.parametrize(
-    ("creator", "properties"),
-    [
-        pytest.param("this library", V1, marks=pytest.mark.campaign, id="this library-V1"),
-        pytest.param("this library", V2, marks=pytest.mark.campaign, id="this library-V2"),
-        pytest.param(
-            "this library", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="this library-partition columns"
-        ),
-        pytest.param("delta-spark", V1, marks=pytest.mark.campaign, id="delta-spark-V1"),
-        pytest.param("delta-spark", V2, marks=pytest.mark.campaign, id="delta-spark-V2"),
-        pytest.param("delta-spark", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="delta-spark-partition columns"),
-    ],
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("properties", [V1, V2, PARTITION_COLUMNS], ids=["V1", "V2", "partition columns"])
+@pytest.mark.parametrize("creator", ["this library", "delta-spark"])
 def test_both_engines_change_one_table(spark, delta_spark, table, properties, creator):
     sql_name = f"delta.`{table}`"
     if creator == "delta-spark":

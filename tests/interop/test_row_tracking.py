@@ -56,7 +56,7 @@ def change_rows(spark, table, number):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("creator", ["this library", "delta-spark"])
-def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, pytestconfig, creator):
+def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, creator):
     table = tmp_path / "t"
     sql_name = f"delta.`{table}`"
     if creator == "this library":
@@ -65,7 +65,7 @@ def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, py
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
         delta_spark.sql(f"CREATE TABLE {sql_name} (id BIGINT, name STRING) USING delta TBLPROPERTIES ({properties})")
         delta_spark.sql(f"INSERT INTO {sql_name} SELECT id, 'new' FROM range(20)")
-    for number in range(2 if pytestconfig.getoption("--campaign") else 1):
+    for number in range(2):
         ids_before = row_ids(table)
         assert row_ids_by_delta_spark(delta_spark, table) == ids_before
         change_rows(spark, table, number)

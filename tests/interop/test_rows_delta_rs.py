@@ -124,28 +124,28 @@ def compare_engines(origin, variants, tmp_path, change, delta_rs_change):
     delta_rs_path = copy_with_properties(origin, tmp_path / "delta-rs", {})
     delta_rs_change(DeltaRsTable(delta_rs_path))
     expected = row_counts(delta_rs_arrow(delta_rs_path).to_pylist())
-    before = row_counts(delta_rs_arrow(str(origin)).to_pylist())
-    assert expected != before and row_counts(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
+    rows_before = row_counts(delta_rs_arrow(str(origin)).to_pylist())
+    assert expected != rows_before and row_counts(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
     for name, properties in variants.items():
         path = copy_with_properties(origin, tmp_path / name, properties)
         version_before = DeltaTable(path).version
         change(path)
         assert row_counts(delta_rs_arrow(path).to_pylist()) == expected, name
         assert row_counts(DeltaTable(path).to_arrow().to_pylist()) == expected, name
-        assert row_counts(delta_rs_arrow(path, version=version_before).to_pylist()) == before, name
+        assert row_counts(delta_rs_arrow(path, version=version_before).to_pylist()) == rows_before, name
         if name == "feed":  # delta-rs reads a wrong change feed if the table has deletion vectors
-            assert_feed_explains_rows(path, version_before + 1, before, expected)
+            assert_feed_explains_rows(path, version_before + 1, rows_before, expected)
 
 
-def assert_feed_explains_rows(path, first_version, before, expected):
-    """Assert that the change feed, as delta-rs reads it, turns the rows `before` into the rows `expected`."""
+def assert_feed_explains_rows(path, first_version, rows_before, expected):
+    """Assert that the change feed, as delta-rs reads it, turns `rows_before` into the rows `expected`."""
     feed_rows = pa.table(DeltaRsTable(path).load_cdf(starting_version=first_version).read_all())
     kinds = feed_rows["_change_type"].to_pylist()
     rows = feed_rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
     rows_of_kinds = lambda *names: row_counts(row for kind, row in zip(kinds, rows, strict=True) if kind in names)
     removed_rows = rows_of_kinds("delete", "update_preimage")
     inserted_rows = rows_of_kinds("insert", "update_postimage")
-    assert not removed_rows - before and before - removed_rows + inserted_rows == expected
+    assert not removed_rows - rows_before and rows_before - removed_rows + inserted_rows == expected
 
 
 @pytest.mark.sample("partitioned")

@@ -105,11 +105,11 @@ def test_each_commit_of_a_job_adds_to_its_phases(spark, tmp_path, capfd, monkeyp
     for _ in range(2):
         write_rows(spark, table, ROWS, partition_by=("day",))
 
-    def spy(phase):
+    def record_and_begin(phase):
         phases.append(str(phase))
         begin(phase)
 
-    monkeypatch.setattr(PHASES, "begin", spy)
+    monkeypatch.setattr(PHASES, "begin", record_and_begin)
     optimize_request = OptimizeRequest(table=str(table), max_commit_bytes=1)
     result, _ = report(tmp_path, optimize, optimize_request, capfd, monkeypatch)
     assert result.metrics["totalNumCommits"] == 2 and set(result.phases) == {*COMMIT, "write"}

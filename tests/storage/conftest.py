@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ def s3a(s3, spark):
 def hdfs(tmp_path_factory, pytestconfig):
     """The address of an HDFS cluster."""
     return servers_of(Path(__file__).parent, pytestconfig).enter_context(hdfs_cluster(tmp_path_factory.mktemp("hdfs")))
+
+
+@pytest.fixture(params=["hdfs", "s3a"])
+def table(request):
+    """The address of a table on HDFS, and on S3. Its folder does not exist yet."""
+    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 import deltalite.spark as delta
@@ -17,37 +15,31 @@ from tests.support.tables import delete_rows, sorted_rows
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
-@pytest.fixture(params=["hdfs", "s3a"])
-def folder(request):
-    """The address of a folder that does not exist yet."""
-    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
-
-
 def rows(spark, table):
     """Return the rows of a table as Spark reads them, in a fixed order."""
     return sorted_rows(tuple(row) for row in delta.read(spark, table).select("id", "p").collect())
 
 
 @pytest.mark.campaign
-def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, folder):
+def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, table):
     frame = spark.sql("SELECT id, CONCAT('a/b %=', id) AS p FROM RANGE(3)")
-    frame.write.partitionBy("p").parquet(folder)
+    frame.write.partitionBy("p").parquet(table)
     expected = sorted_rows(tuple(row) for row in frame.collect())
     identity = RunIdentity(app_id="convert")
-    result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
-    assert (result.version, result.metrics["numConvertedFiles"], rows(spark, folder)) == (0, 3, expected)
-    second_result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
+    result = convert(spark, ConvertRequest(table=table, partition_schema="p STRING", identity=identity))
+    assert (result.version, result.metrics["numConvertedFiles"], rows(spark, table)) == (0, 3, expected)
+    second_result = convert(spark, ConvertRequest(table=table, partition_schema="p STRING", identity=identity))
     assert (second_result.skipped, second_result.version) == (True, 0)
-    delete_rows(spark, folder, "id = 1")
-    assert restore(spark, RestoreRequest(table=folder, version=0)).metrics["numRestoredFiles"] == 1
-    assert rows(spark, folder) == expected
-    delete_rows(spark, folder, "id < 2")
-    files = folder_of(spark, folder)
+    delete_rows(spark, table, "id = 1")
+    assert restore(spark, RestoreRequest(table=table, version=0)).metrics["numRestoredFiles"] == 1
+    assert rows(spark, table) == expected
+    delete_rows(spark, table, "id < 2")
+    files = folder_of(spark, table)
     (missing_file,) = [
         file.name for file in files.files_below("", but_not_in="_delta_log") if file.name.startswith("p=a%2Fb %25%3D1/")
     ]
     files.remove(missing_file)
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing"):
-        restore(spark, RestoreRequest(table=folder, version=0))
-    assert restore(spark, RestoreRequest(table=folder, version=0, ignore_missing_files=True)).committed
-    assert rows(spark, folder) == [expected[0], expected[2]]
+        restore(spark, RestoreRequest(table=table, version=0))
+    assert restore(spark, RestoreRequest(table=table, version=0, ignore_missing_files=True)).committed
+    assert rows(spark, table) == [expected[0], expected[2]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from deltalite.commands.generate_manifest import generate_manifest
@@ -16,12 +14,6 @@ from tests.support.tables import delete_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 MANIFESTS_ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
-
-
-@pytest.fixture(params=["hdfs", "s3a"])
-def table(request):
-    """The address of a table that does not exist yet."""
-    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
 def ids_by_manifest(spark, table):

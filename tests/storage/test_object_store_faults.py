@@ -71,13 +71,15 @@ def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, ids
     assert (result.version, result.committed, result.skipped) == (1, True, False)
     assert ids_and_version() == ([1, 2], 1)
     # Google's connector sends two requests for a put. If both answers are lost, the writer reads its commit in the log.
-    is_committed_by_google = isinstance(proxied.bucket, GoogleStorage) and loss is Loss.ANSWER
-    assert sum(map(is_second_commit, proxied.proxy.requests)) > (1 if is_committed_by_google else times)
+    reads_commit_in_log = isinstance(proxied.bucket, GoogleStorage) and loss is Loss.ANSWER
+    assert sum(map(is_second_commit, proxied.proxy.requests)) > (1 if reads_commit_in_log else times)
 
 
 @pytest.mark.sample(Loss.ANSWER)
 @pytest.mark.parametrize("loss", list(Loss))
-def test_a_put_without_an_answer_after_another_writer_won_is_a_lost_race(spark, proxied, table, ids_and_version, loss):
+def test_a_commit_without_an_answer_gets_the_next_version_if_another_writer_has_won(
+    spark, proxied, table, ids_and_version, loss
+):
     requests_of_commit = []
 
     def let_rival_win(request):
@@ -138,7 +140,7 @@ def test_an_upload_to_google_whose_end_is_forgotten_is_committed_once(spark, pro
 
 @pytest.mark.campaign
 def test_a_put_that_conflicts_with_another_conditional_put_is_repeated(spark, proxied, table, ids_and_version):
-    """S3 answers 409 if two conditional puts of a name overlap. The answer does not tell whether either has a file."""
+    """S3 answers 409 if two conditional puts of a name overlap. The answer does not say whether one has succeeded."""
     with proxied.proxy.faults(first_times(1, Answer(status=409, body=CONFLICT), is_second_commit)):
         assert write_rows(spark, table, "SELECT 2 AS id").version == 1
     assert ids_and_version() == ([1, 2], 1)
@@ -148,25 +150,25 @@ def test_a_put_that_conflicts_with_another_conditional_put_is_repeated(spark, pr
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_write_continues_after_throttled_requests(spark, proxied, table, ids_and_version, status):
     """The proxy throttles the first attempt of each request."""
-    throttled = set()
+    throttled_requests = set()
 
     def throttle_first_attempt(request):
         key = (request.method, request.path, request.query)
-        if key in throttled:
+        if key in throttled_requests:
             return None
-        throttled.add(key)
+        throttled_requests.add(key)
         return throttling_answer(proxied.bucket, status)
 
     with proxied.proxy.faults(throttle_first_attempt):
         assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
-    assert len(throttled) > 20
+    assert len(throttled_requests) > 20
     assert ids_and_version() == ([1, 2], 1)
 
 
 @pytest.mark.campaign
 def test_a_write_fails_if_the_storage_throttles_every_commit(spark, proxied, table, ids_and_version):
-    throttled = lambda request: throttling_answer(proxied.bucket, 503) if is_second_commit(request) else None
-    with proxied.proxy.faults(throttled), pytest.raises(StorageError, match="503") as caught:
+    throttle_commit = lambda request: throttling_answer(proxied.bucket, 503) if is_second_commit(request) else None
+    with proxied.proxy.faults(throttle_commit), pytest.raises(StorageError, match="503") as caught:
         write_rows(spark, table, "SELECT 2 AS id", run="r")
     assert type(caught.value) is StorageError and caught.value.retryable
     assert ids_and_version() == ([1], 0)

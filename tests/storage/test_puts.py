@@ -145,7 +145,7 @@ def test_an_unanswered_rename_that_may_still_happen_has_an_unknown_outcome(files
 
 
 @pytest.mark.spark
-def test_a_create_loses_if_its_precondition_fails_and_raises_any_other_error(files, monkeypatch):
+def test_a_create_returns_false_if_its_precondition_fails_and_raises_any_other_error(files, monkeypatch):
     """The connectors for Google report a failed precondition as the cause of another error."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False

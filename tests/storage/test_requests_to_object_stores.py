@@ -18,11 +18,11 @@ from tests.support.tables import write_rows
 pytestmark = pytest.mark.spark
 
 
-def parts_of_table(requests):
+def count_by_part_of_table(requests):
     """Count requests by the part of the table that they concern: its log, its staging folder, or its data files."""
-    places = [f"{request.path}?{request.query}" for request in requests]
+    addresses = [f"{request.path}?{request.query}" for request in requests]
     names = {"_delta_log": "log", "_deltalite_staging": "staging"}
-    return Counter(next((part for name, part in names.items() if name in place), "data") for place in places)
+    return Counter(next((part for name, part in names.items() if name in address), "data") for address in addresses)
 
 
 # The largest numbers of requests of an append, for each part of the table.
@@ -45,7 +45,7 @@ def test_requests_of_a_small_append_a_poll_and_of_opening_a_table(spark, proxied
         probes = [request for request in puts if "/.put-if-absent-" in request.path]
         assert len(puts) - len(probes) == 2, "the commit and its checksum"
         assert len(probes) == 2, "the service is not Amazon's, so two puts of a probe file test its conditions"
-    counts = parts_of_table(append_requests)
+    counts = count_by_part_of_table(append_requests)
     assert all(counts[part] <= limit for part, limit in APPEND_LIMITS[type(proxied.bucket)].items()), counts
 
     options = proxied.bucket.fsspec_options

@@ -31,12 +31,6 @@ from tests.support.tables import schema_json, sorted_rows, values, write_foreign
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
-@pytest.fixture(params=["hdfs", "s3a"])
-def table(request):
-    """The address of a table that does not exist yet."""
-    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
-
-
 def rows(spark, table, **options):
     """Return the rows of a version as Spark reads them, in a fixed order."""
     return sorted_rows(tuple(row) for row in delta.read(spark, table, **options).collect())

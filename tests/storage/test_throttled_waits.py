@@ -1,7 +1,7 @@
 """A sensor, a trigger and a watcher wait for a commit while the object store throttles all their requests.
 
-A proxy answers 429 or 503 instead of the server. A stand-in for `asyncio.sleep` records the pauses of the triggers. No
-pause takes time, also none of the storage's clients.
+A proxy answers 429 or 503 instead of the server. A stand-in for `asyncio.sleep` records the pauses of the triggers. It
+also replaces the pauses of the storage's clients, so no pause takes time.
 """
 
 from __future__ import annotations

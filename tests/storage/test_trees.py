@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from urllib.parse import unquote
 
@@ -23,12 +22,6 @@ from tests.support.tables import sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 UNUSUAL_NAMES = ("a/b c/é%20+.parquet", "a/plain", "a/b c/=.x", "top")
-
-
-@pytest.fixture(params=["hdfs", "s3a"])
-def table(request):
-    """The address of a table that does not exist yet."""
-    return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
 def list_tree(tree):

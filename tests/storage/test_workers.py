@@ -135,8 +135,7 @@ def function_that_raises(error):
 
 READ_PROGRAM = """
 import json, sys
-from deltalite import DeltaTable, watch
-from deltalite.conditions import CommitCondition
+from deltalite import DeltaTable
 print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow().num_rows)
 """
 

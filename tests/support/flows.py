@@ -44,6 +44,12 @@ def offsets(table: Path | str) -> dict[str, int]:
     return {flow.name: txn.version for flow, txn in flow_offsets(transactions).items()}
 
 
+def version_range(result: OperationResult, view: str = "source") -> tuple[int | None, int]:
+    """The versions that a run has loaded from a source: the version before the first one, and the last one."""
+    loaded_range = result.flows[view]
+    return loaded_range.after_version, loaded_range.to_version
+
+
 def transactions_in(table: Path | str, version: int) -> dict[str, int]:
     """The transactions in one commit, by app id."""
     lines = (Path(table) / "_delta_log" / f"{version:020}.json").read_text().splitlines()

@@ -111,6 +111,11 @@ def rows(table: Path | str, **version: Any) -> list[tuple[Any, ...]]:
     return sorted_rows(tuple(row.values()) for row in DeltaTable(str(table), **version).to_arrow().to_pylist())
 
 
+def ids(table: Path | str, **version: Any) -> list[Any]:
+    """The sorted values of the first column of a table; `version` has the arguments of `DeltaTable`."""
+    return sorted(row[0] for row in rows(table, **version))
+
+
 def delta_rs_rows(table: Path | str, version: int | None = None) -> list[tuple[Any, ...]]:
     """All rows of a version as delta-rs reads them, as tuples in the order of `rows`."""
     names = [field.name for field in DeltaTable(str(table), version=version).schema]

@@ -36,7 +36,8 @@ def approval_of(question: AuditQuestion) -> Approval:
     )
 
 
-def accepted_in_log(table):
+def audits_in_log(table):
+    """(name, measured value, the person who accepted it) for each audit of the newest commit."""
     stored = json.loads(DeltaTable(str(table)).history(limit=1)[0]["operationParameters"]["audits"])
     return [(audit["name"], audit["measured"], audit.get("accepted_by")) for audit in stored]
 
@@ -59,11 +60,11 @@ def test_rows_are_published_only_with_an_approval_of_values_that_are_not_worse(s
     assert not list((table / "_delta_log").glob("*.json"))
     result = write("1, NULL", "2, 2", approval=approval)
     assert (result.version, [audit.accepted_by for audit in result.audits]) == (0, ["Ada", None])
-    assert accepted_in_log(table) == [("no null", 1, "Ada"), ("count", 2, None)]
+    assert audits_in_log(table) == [("no null", 1, "Ada"), ("count", 2, None)]
     assert '"x": null' not in (table / "_delta_log" / f"{0:020}.json").read_text().replace("\\", "")
     assert write("1, NULL", "2, 2").skipped, "a retry finds the commit, and nobody is asked"
 
-    # Values of another level stay refused, and so does SQL without a value.
+    # An approval has no effect on an audit of the level `fail`. SQL that fails is an error at each level.
     fails = Audit(name="fails", rows="id = 3")
     with pytest.raises(AuditFailedError, match="'fails'") as caught:
         write_rows(
@@ -83,7 +84,7 @@ def test_rows_are_published_only_with_an_approval_of_values_that_are_not_worse(s
     assert rows(table) == [(1, None), (2, None)]
 
 
-def test_an_accepted_value_that_another_commit_makes_worse_is_asked_again(spark, tmp_path, monkeypatch):
+def test_a_person_is_asked_again_if_another_commit_makes_an_accepted_value_worse(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"))
     unique = Audit(name="one row each", unique=("id",), level="ask")

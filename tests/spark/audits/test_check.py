@@ -40,7 +40,7 @@ def check_orders(spark, lake, *audits, **version):
 
 
 def test_each_kind_of_audit_measures_the_rows_of_the_version(spark, lake):
-    at = {"max_age_hours": 24, "as_of": "2026-01-02T00:00:00Z"}
+    one_day = {"max_age_hours": 24, "as_of": "2026-01-02T00:00:00Z"}
     results = check_orders(
         spark,
         lake,
@@ -57,10 +57,10 @@ def test_each_kind_of_audit_measures_the_rows_of_the_version(spark, lake):
         {"name": "float nan", "aggregate": "max(FLOAT('NaN'))", "min": 0, "level": "warn"},
         {"name": "boolean", "aggregate": "count(*) = count(DISTINCT id, customer) + 2"},
         {"name": "no value", "aggregate": "sum(CASE WHEN id > 5 THEN 1 END)", "min": 0, "level": "warn"},
-        {"name": "timestamp", "freshness": "at", **at},
-        {"name": "without zone", "freshness": "local_at", **at},
-        {"name": "date", "freshness": "day", **at},
-        {"name": "old", "freshness": "at", **at, "max_age_hours": 11.5, "level": "warn"},
+        {"name": "timestamp", "freshness": "at", **one_day},
+        {"name": "without zone", "freshness": "local_at", **one_day},
+        {"name": "date", "freshness": "day", **one_day},
+        {"name": "old", "freshness": "at", **one_day, "max_age_hours": 11.5, "level": "warn"},
         version=0,
     )
     measured = {name: (result.passed, result.measured) for name, result in results.items()}
@@ -87,7 +87,7 @@ def test_each_kind_of_audit_measures_the_rows_of_the_version(spark, lake):
     assert results["other"].version == 0
 
 
-def test_nan_is_a_key_and_null_is_none(spark, tmp_path):
+def test_nan_counts_as_a_key_and_null_does_not(spark, tmp_path):
     keys = values("x, f", "1, DOUBLE('NaN')", "1, DOUBLE('NaN')", "1, NULL", "1, NULL", "1, 2.0D")
     write_rows(spark, tmp_path / "keys", keys)
     write_rows(spark, tmp_path / "names", values("f", "2.0D"))
@@ -190,7 +190,7 @@ def test_a_reference_into_a_missing_table_is_an_error_of_that_table(spark, lake)
         check_orders(spark, lake, {"name": "a", "references": {"id": "id"}, "in_table": str(lake / "missing")})
 
 
-def test_a_missing_file_of_the_other_table_is_an_error_that_names_this_table(spark, lake, tmp_path):
+def test_the_error_about_a_missing_file_of_the_other_table_names_both_tables(spark, lake, tmp_path):
     write_rows(spark, tmp_path / "names", values("name", "'a'"))
     (name,) = data_files(tmp_path / "names")
     (tmp_path / "names" / name).unlink()

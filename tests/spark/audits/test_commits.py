@@ -38,7 +38,7 @@ COUNT = Audit(name="count", row_count=True, min=0)
 
 
 def new_row_count(count):
-    """An audit that passes for exactly so many new rows."""
+    """An audit that passes for exactly `count` new rows."""
     return Audit(name="new rows", row_count=True, min=count, max=count, on="new_rows")
 
 
@@ -104,7 +104,7 @@ def test_wrong_sql_is_refused_before_a_row_is_computed(spark, tmp_path):
 
 
 @pytest.mark.campaign
-def test_an_overwrite_is_audited_as_the_table_would_be(spark, tmp_path):
+def test_audits_of_an_overwrite_examine_the_rows_that_the_table_would_have(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(
         spark, table, values("id, x, day", "1, 1, 'a'", "2, 2, 'a'", "3, 3, 'b'", "4, 4, 'b'"), partition_by=("day",)
@@ -201,7 +201,7 @@ def test_audits_of_new_rows_run_once_and_do_not_conflict_with_an_append(spark, t
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"))
     runs = []
-    monkeypatch.setattr(auditing, "run_audits", _recorded(auditing.run_audits, runs))
+    monkeypatch.setattr(auditing, "run_audits", _recording(auditing.run_audits, runs))
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, x", "2, 2")))
     result = write_rows(spark, table, values("id, x", "3, 3"), audits=(NO_NULL,))
     assert (result.version, result.read_version) == (2, 0)
@@ -210,13 +210,15 @@ def test_audits_of_new_rows_run_once_and_do_not_conflict_with_an_append(spark, t
     assert runs == [["no null"], ["no null", "count"], ["count"]]
 
 
-def _recorded(run_audits, runs):
-    def record(spark, store, audits, *arguments, **options):
+def _recording(run_audits, runs):
+    """Return the function `run_audits`, changed so that each call adds the names of its audits to `runs`."""
+
+    def record_and_run(spark, store, audits, *arguments, **options):
         if audits:
             runs.append([item.audit.name for item in audits])
         return run_audits(spark, store, audits, *arguments, **options)
 
-    return record
+    return record_and_run
 
 
 def test_a_reference_to_the_table_itself_sees_the_new_rows(spark, tmp_path):

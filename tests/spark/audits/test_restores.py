@@ -68,7 +68,7 @@ def test_the_audits_also_examine_a_table_that_has_the_restored_rows_already(spar
 
 
 def test_the_restore_that_loses_a_race_audits_again(spark, table, monkeypatch):
-    """The row count before the restore is that of the version that the commit follows."""
+    """`max_change` compares the restored rows with the version that the other writer has committed."""
     volume = Audit(name="volume", row_count=True, max_change=0.5)
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, x, y", *["9, 9, 9"] * 9)))
     with pytest.raises(AuditFailedError, match="'volume'"):

@@ -15,7 +15,7 @@ from tests.support.tables import values, write_rows
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 LOGIN = "named_struct('password', 'hidden-key', 'n', map('token', 'hidden-key'))"
-TYPES = (
+NAMES_AND_ROWS = (
     "a.b, customer, id, text, bytes, price, tags, login, at, api_key",
     "1, 'ann', 1, 'ok', X'00', 1.5BD, array(1), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
     "2, NULL, 7, 'two\\nlines', X'00FF', 2.5BD, array(1, 2), LOGIN, TIMESTAMP '2026-01-01 00:00:00', 'hidden-key'",
@@ -25,7 +25,7 @@ TYPES = (
 
 
 def rows_of_all_types():
-    columns, *rows = TYPES
+    columns, *rows = NAMES_AND_ROWS
     return values(columns.replace("a.b", "`a.b`"), *(row.replace("LOGIN", LOGIN) for row in rows))
 
 

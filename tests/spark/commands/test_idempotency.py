@@ -9,15 +9,11 @@ from deltalite.requests import RunIdentity
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
 from tests.support.racing import run_before_commits
-from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
+from tests.support.tables import actions_of, data_files, folder_content, ids, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 RUN = "airflow/dag/task/-1/scheduled__2026-01-01"
-
-
-def ids(table):
-    return sorted(row[0] for row in rows(table))
 
 
 def id_rows(*ids):

@@ -142,7 +142,7 @@ def test_a_failed_step_ends_its_table_and_a_retryable_error_makes_the_task_retry
     assert [record.levelname for record in caplog.records if str(lake / "bad") in record.getMessage()][-1] == "WARNING"
 
 
-def test_a_used_up_budget_leaves_the_tables_with_the_smallest_gain(spark, tmp_path):
+def test_a_used_up_budget_leaves_the_tables_with_the_smallest_gain_unchanged(spark, tmp_path):
     lake = tmp_path / "lake"
     add_files(lake / "a_few_files", 12)
     add_files(lake / "many_files", 14)

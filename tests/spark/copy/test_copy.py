@@ -1,4 +1,4 @@
-"""Files are loaded once: across runs, retries and concurrent runs, and again only if they change or are asked for."""
+"""Files are loaded once across runs, retries and concurrent runs. Only a changed file or `force` loads it again."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_first_load_that_loses_a_race_reads_its_files_with_the_types_of_the_ta
     assert (result.version, rows(table), loaded_names(table)) == (1, [("1",), ("2",)], ["a.csv", "b.csv"])
 
 
-def test_a_restore_takes_loaded_files_back(spark, landing, table):
+def test_a_restore_forgets_the_files_that_were_loaded_after_the_restored_version(spark, landing, table):
     copy_files(spark, table, landing, file_names=("a.csv",))
     copy_files(spark, table, landing)
     restore(spark, RestoreRequest(table=str(table), version=0))
@@ -142,7 +142,7 @@ def test_a_restore_takes_loaded_files_back(spark, landing, table):
     assert loaded_names(table) == ["a.csv", "b.csv", "c.csv"]
 
 
-def test_the_schema_of_the_first_load_is_held(spark, landing, table):
+def test_later_loads_keep_the_schema_of_the_first_load(spark, landing, table):
     copy_files(spark, table, landing)
     write_file(landing, "text.csv", "id\nnot a number\n", second=5)
     with pytest.raises(SourceError, match="cannot be read"):
@@ -204,7 +204,7 @@ def test_an_error_names_the_unreadable_file_and_the_reason(spark, landing, table
     assert not table.exists()
 
 
-def test_other_readers_can_read_bytes_of_text_files_that_are_not_utf_8(spark, tmp_path, table):
+def test_bytes_of_text_files_that_are_not_utf_8_become_replacement_characters(spark, tmp_path, table):
     landing = tmp_path / "texts"
     write_bytes(landing, "a.txt", "Straße\nok\n".encode("latin-1"))
     copy_files(spark, table, landing, "text")

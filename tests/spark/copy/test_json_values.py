@@ -1,4 +1,4 @@
-"""JSON records that go on after their first value: Spark's reader would lose the rest without a word."""
+"""JSON records with more text after their first value: Spark's reader would lose the rest without an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltalite.errors import SourceError
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, write_file
 from tests.support.selection import sample_every
-from tests.support.tables import rows
+from tests.support.tables import ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
@@ -30,15 +30,11 @@ def table(spark, tmp_path):
     return tmp_path / "orders"
 
 
-def ids(table):
-    return sorted(row[0] for row in rows(table))
-
-
 SCHEMAS = [None, "id INT, t STRING"]
 
 
 @pytest.mark.parametrize(("record", "schema"), sample_every(3, [(bad, schema) for bad in BAD for schema in SCHEMAS]))
-def test_such_a_record_fails_a_load_without_a_quarantine(spark, landing, table, record, schema):
+def test_a_record_with_more_text_fails_a_load_without_a_quarantine(spark, landing, table, record, schema):
     write_file(landing, "bad.json", '{"id":0}\n' + record)
     with pytest.raises(SourceError, match=r"/bad\.json has more text after its first JSON value, and .*: .*[{]"):
         copy_files(spark, table, landing, "json", schema=schema)
@@ -46,7 +42,7 @@ def test_such_a_record_fails_a_load_without_a_quarantine(spark, landing, table, 
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_such_records_go_to_the_quarantine(spark, landing, table, quarantine, schema):
+def test_records_with_more_text_go_to_the_quarantine(spark, landing, table, quarantine, schema):
     options = {"schema": schema}
     write_file(landing, "good.json", "\n".join(GOOD))
     copy_files(spark, table, landing, "json", **options)

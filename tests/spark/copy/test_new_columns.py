@@ -9,7 +9,7 @@ from deltalite.commands.table import define_table
 from deltalite.errors import SchemaMismatchError, SourceError
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
-from tests.support.tables import folder_content, rows
+from tests.support.tables import folder_content, ids, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
@@ -28,14 +28,10 @@ def target(spark, table):
     return table
 
 
-def quarantined(quarantine):
+def quarantined_rows(quarantine):
     """Return the line, the reason and the record of each quarantined row."""
-    shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
-    return sorted((row["line"] or 0, row["reason"], row["record"]) for row in shown)
-
-
-def ids(table):
-    return sorted(row[0] for row in rows(table))
+    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    return sorted((row["line"] or 0, row["reason"], row["record"]) for row in table_rows)
 
 
 def test_json_records_with_new_names_go_to_the_quarantine_and_without_one_the_error_names_the_file(
@@ -50,7 +46,7 @@ def test_json_records_with_new_names_go_to_the_quarantine_and_without_one_the_er
     result = copy_files(spark, target, landing, "json", quarantine=str(quarantine))
     assert ids(target) == [1, 2, 3, 5, 9, 11]
     assert (9, {"a": 2}, [{"p": 1.0}], [("k", {"a": 1})]) in rows(target)
-    assert quarantined(quarantine) == [
+    assert quarantined_rows(quarantine) == [
         (1, "The table has no column 'x'.", '{"id":4,"x":1}'),
         (3, "The table has no column 'n.z'.", '{"id":6,"n":{"a":1,"z":{"q":1}}}'),
         (4, "The table has no column 'items.element.u'.", '{"id":7,"items":[{"p":1},{"p":2,"u":"k"}]}'),
@@ -80,7 +76,7 @@ def test_json_records_with_a_name_twice_or_with_two_spellings_go_to_the_quaranti
     copy_files(spark, target, landing, "json", **options)
     assert ids(target) == [*range(10), 44, 47, 53]
     assert {row[4] for row in rows(target)} == {None, "1"} and all(row[5].endswith(".json") for row in rows(target))
-    assert [(line, reason) for line, reason, _ in quarantined(quarantine)] == [
+    assert [(line, reason) for line, reason, _ in quarantined_rows(quarantine)] == [
         (1, "The record has the name 'id' twice in an object."),
         (2, "Other records write the name 'ID' in another case."),
         (3, "The record has the name 'a' twice in an object."),
@@ -92,7 +88,7 @@ def test_json_records_with_a_name_twice_or_with_two_spellings_go_to_the_quaranti
         (11, "The column 'n' has the type struct<a:int>, and the text 'text' cannot be read as it."),
         (12, "The table has no column 'n.z'."),
     ]
-    assert quarantined(quarantine)[5][2] == '{"id":48,"ID":49}'
+    assert quarantined_rows(quarantine)[5][2] == '{"id":48,"ID":49}'
 
 
 def test_records_of_files_without_a_column_of_the_table_are_bad(spark, landing, table, quarantine):
@@ -101,7 +97,7 @@ def test_records_of_files_without_a_column_of_the_table_are_bad(spark, landing, 
     with pytest.raises(SourceError, match=r"1 of 1 records do not fit.*The table has no column 'id;name'"):
         copy_files(spark, table, landing, quarantine=str(quarantine), max_bad_share=0.5)
     copy_files(spark, table, landing, quarantine=str(quarantine))
-    assert (ids(table), [record for _, _, record in quarantined(quarantine)]) == ([], ["1;a"])
+    assert (ids(table), [record for _, _, record in quarantined_rows(quarantine)]) == ([], ["1;a"])
 
 
 def test_values_in_a_new_csv_column_go_to_the_quarantine(spark, landing, table, quarantine):
@@ -113,9 +109,9 @@ def test_values_in_a_new_csv_column_go_to_the_quarantine(spark, landing, table, 
         copy_files(spark, table, landing)
     copy_files(spark, table, landing, quarantine=str(quarantine), max_bad_share=0.6)
     assert ids(table) == [1, 3, 5]
-    assert [(line, record) for line, _, record in quarantined(quarantine)] == [
+    assert [(line, record) for line, _, record in quarantined_rows(quarantine)] == [
         (2, "2,9,b"), (3, "9"), (4, "4,8,d"), (5, "x,7,e"),
     ]  # fmt: skip
-    assert sum("no column 'price'" in reason for _, reason, _ in quarantined(quarantine)) == 3
+    assert sum("no column 'price'" in reason for _, reason, _ in quarantined_rows(quarantine)) == 3
     copy_files(spark, table, landing, merge_schema=True, force=True, pattern="c.csv")
     assert DeltaTable(str(table)).schema.names == ["id", "name", "price"]

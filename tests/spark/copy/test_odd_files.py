@@ -66,8 +66,8 @@ FILES = [
 ]
 
 
-def names_of_rows(table, column):
-    """Return the numbers of rows by the base name of a file."""
+def row_counts_by_file(table, column):
+    """Return the number of rows of each file, by its base name. `column` has the address of the file."""
     values = DeltaTable(str(table)).to_arrow()[column].to_pylist() if table.exists() else []
     return Counter(value.replace("%20", " ").rpartition("/")[2] for value in values)
 
@@ -81,8 +81,8 @@ def check(spark, tmp_path, files):
         file.write(tmp_path / "landing")
     options = {"quarantine": str(quarantine), "max_bad_share": 1, "file_column": "file"}
     copy_files(spark, target, tmp_path / "landing", file_format, **options)
-    assert names_of_rows(target, "file") == Counter({file.name: file.loaded for file in files if file.loaded})
-    assert names_of_rows(quarantine, "file") == Counter(
+    assert row_counts_by_file(target, "file") == Counter({file.name: file.loaded for file in files if file.loaded})
+    assert row_counts_by_file(quarantine, "file") == Counter(
         {file.name: file.quarantined for file in files if file.quarantined}
     )
     assert loaded_names(target) == sorted(file.name for file in files)
@@ -96,7 +96,7 @@ def test_each_record_of_odd_files_is_loaded_or_quarantined(spark, tmp_path, file
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_an_odd_file_alone(spark, tmp_path, file):
+def test_an_odd_file_is_loaded_or_the_error_names_it(spark, tmp_path, file):
     plain = tmp_path / "plain"
     define_table(spark, TableRequest(table=str(plain), schema=SCHEMA))
     file.write(tmp_path / "landing")
@@ -114,7 +114,9 @@ def test_an_odd_file_alone(spark, tmp_path, file):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_columns_of_files_with_types(spark, tmp_path, landing, table, quarantine, file_format):
+def test_a_typed_file_is_quarantined_if_its_columns_do_not_fit(
+    spark, tmp_path, landing, table, quarantine, file_format
+):
     define_table(spark, TableRequest(table=str(table), schema="id INT, name STRING"))
     queries = {
         "a": "SELECT 1 AS id, 'a' AS name", "new": "SELECT 2 AS id, true AS new", "text": "SELECT 'x' AS id",

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
+from deltalite import DeltaTable
 from deltalite.errors import SourceError
 from deltalite.protocol.partition_folders import PartitionFolders
 from deltalite.spark.reader import file_loading
 from tests.support.copying import copy_files, loaded_names, write_file
-from tests.support.tables import DeltaTable, sorted_rows
+from tests.support.tables import sorted_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 

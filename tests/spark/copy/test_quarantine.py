@@ -24,6 +24,7 @@ from deltalite.requests import TableRequest
 from deltalite.results import OperationResult
 from deltalite.spark.reader import observed_files
 from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.quarantine import fail_at_target_commit
 from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
@@ -44,11 +45,11 @@ def table(spark, tmp_path):
     return tmp_path / "orders"
 
 
-def quarantined(quarantine, **filters):
-    """Return the quarantined rows as dictionaries, in the order of the files."""
-    rows_of_table = DeltaTable(str(quarantine)).to_arrow().to_pylist()
-    chosen = [row for row in rows_of_table if all(row[name] == value for name, value in filters.items())]
-    return sorted(chosen, key=lambda row: (row["file"], row["line"] or 0, row["record"]))
+def quarantined_rows(quarantine, **filters):
+    """Return the quarantined rows that have the values `filters`, as dictionaries in the order of the files."""
+    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    matching_rows = [row for row in table_rows if all(row[name] == value for name, value in filters.items())]
+    return sorted(matching_rows, key=lambda row: (row["file"], row["line"] or 0, row["record"]))
 
 
 @pytest.mark.smoke
@@ -63,8 +64,8 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
         (1, "one", "1.50"), (2, "two", "None"), (6, None, "None"), (8, None, "None"), (9, None, "None"),
         (10, None, "None"),
     ]  # fmt: skip
-    shown = [(row["line"], row["record"], row["reason"]) for row in quarantined(quarantine, file=str(bad))]
-    assert shown == [
+    rows_of_bad_file = quarantined_rows(quarantine, file=str(bad))
+    assert [(row["line"], row["record"], row["reason"]) for row in rows_of_bad_file] == [
         (5, "x,two,1", "The column 'id' has the type int, and the text 'x' cannot be read as it."),
         (6, "3", "The record has too few columns: 1 instead of 3."),
         (7, "4,four,1,more", "The record has too many columns: 4 instead of 3."),
@@ -74,7 +75,7 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
         (13, '7,"a,b",z',
          "The column 'amount' has the type decimal(5,2), and the text 'z' does not convert to it without loss."),
     ]  # fmt: skip
-    others = quarantined(quarantine, file=str(landing / "other.csv"))
+    others = quarantined_rows(quarantine, file=str(landing / "other.csv"))
     assert [(row["line"], row["record"], row["run"], row["audit"]) for row in others] == [(2, "one,y", "first", None)]
     assert delta_rs_rows(quarantine) == rows(quarantine)
 
@@ -94,7 +95,7 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
     assert (clean.quarantine.version, clean.metrics["numQuarantinedRows"]) == (None, 0)
     assert DeltaTable(str(quarantine)).version == 0
     copy_files(spark, table, landing, run="forced", force=True, **options)
-    assert (len(quarantined(quarantine, run="first")), len(quarantined(quarantine, run="forced"))) == (7, 7)
+    assert (len(quarantined_rows(quarantine, run="first")), len(quarantined_rows(quarantine, run="forced"))) == (7, 7)
 
 
 @pytest.mark.campaign
@@ -113,7 +114,7 @@ def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, lan
     options = {"quarantine": str(quarantine), "source_options": {"header": "true"}}
     result = copy_files(spark, table, landing, **options)
     assert (result.metrics["numLoadedFiles"], result.quarantine.rows) == (100, 3)
-    assert [(row["file"], row["line"]) for row in quarantined(quarantine)] == [(file, 2) for file in sorted(bad)]
+    assert [(row["file"], row["line"]) for row in quarantined_rows(quarantine)] == [(file, 2) for file in sorted(bad)]
     (addresses,) = read_again
     assert set(bad) <= set(addresses) and len(addresses) < 20
     write_file(landing, "other delimiter.csv", "id\n" + "y\n" * 100)
@@ -122,7 +123,7 @@ def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, lan
 
 
 @pytest.mark.campaign
-def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
+def test_whole_json_records_are_checked_although_the_query_reads_one_column(spark, tmp_path, landing, quarantine):
     text = (
         '{"id":1,"n":{"a":1}}\n{"id":"x"}\n[{"id":2},{"id":3}]\n[{"id":4},{"id":"y"}]\n\n5\nnull\n[]\n[1]\n{"id":1\n[5,\n'
         '{"n":{"a":"z"}}\n[null]\n{"id":7}\n'
@@ -134,12 +135,12 @@ def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
         max_bad_share=1, query="SELECT x.id FROM source x LEFT JOIN source y ON x.id = y.id", run="r",
     )  # fmt: skip
     assert rows(target) == [(1,), (2,), (3,), (7,)], "the query needs one column, and whole records are checked"
-    assert [(row["line"], row["record"]) for row in quarantined(quarantine)] == [
+    assert [(row["line"], row["record"]) for row in quarantined_rows(quarantine)] == [
         (2, '{"id":"x"}'), (4, '[{"id":4},{"id":"y"}]'), (6, "5"), (7, "null"), (9, "[1]"), (10, '{"id":1'),
         (11, "[5,"), (12, '{"n":{"a":"z"}}'), (13, "[null]"),
     ]  # fmt: skip
     assert result.metrics["numQuarantinedRows"] == 9
-    reasons = {row["line"]: row["reason"] for row in quarantined(quarantine)}
+    reasons = {row["line"]: row["reason"] for row in quarantined_rows(quarantine)}
     assert reasons[6] == "Spark cannot read the record as a JSON object."
     assert (
         reasons[12] == "The column 'n' has the type struct<a:int>, and the text '{\"a\":\"z\"}' cannot be read as it."
@@ -148,7 +149,9 @@ def test_json_records_below_a_query(spark, tmp_path, landing, quarantine):
 
 
 @pytest.mark.campaign
-def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark, tmp_path, landing, quarantine):
+def test_values_that_are_read_as_text_and_records_of_several_lines_are_quarantined(
+    spark, tmp_path, landing, quarantine
+):
     schema = "id INT, d DATE, amount DECIMAL(5,2), items ARRAY<STRUCT<p: DECIMAL(5,2)>>"
     define_table(spark, TableRequest(table=str(tmp_path / "json"), schema=schema))
     write_file(
@@ -159,7 +162,7 @@ def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark,
     options = {"quarantine": str(quarantine), "max_bad_share": 1}
     copy_files(spark, tmp_path / "json", landing / "1", "json", run="1", **options)
     assert [row[0] for row in rows(tmp_path / "json")] == [1, 2]
-    assert [(row["line"], row["record"]) for row in quarantined(quarantine)] == [
+    assert [(row["line"], row["record"]) for row in quarantined_rows(quarantine)] == [
         (1, '{"d":"2026-01-01T10:00:00"}'), (2, '{"amount":1.005}'), (3, '{"items":[{"p":1.005}]}'),
     ]  # fmt: skip
     write_file(landing, "2/a.json", '[{"id":3},\n{"id":"y"}]')
@@ -167,7 +170,7 @@ def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark,
     multi_line = {"multiLine": "true"}
     copy_files(spark, tmp_path / "json", landing / "2", "json", run="2", source_options=multi_line, **options)
     assert [row[0] for row in rows(tmp_path / "json")] == [1, 2, 4]
-    assert [(row["line"], row["record"]) for row in quarantined(quarantine, run="2")] == [
+    assert [(row["line"], row["record"]) for row in quarantined_rows(quarantine, run="2")] == [
         (None, '[{"id":3},\n{"id":"y"}]'), (None, '{"id":5,"amount":1.005}'),
     ]  # fmt: skip
     write_file(landing, "3/a.csv", 'id,name,amount\n1,"o\nne",1.5\nx,"t\nwo",1\n3,a,1.005\n4\n')
@@ -175,7 +178,7 @@ def test_types_that_the_reader_takes_as_text_and_records_of_several_lines(spark,
     multi_line |= {"header": "true"}
     copy_files(spark, tmp_path / "csv", landing / "3", run="3", source_options=multi_line, **options)
     assert [row[0] for row in rows(tmp_path / "csv")] == [1]
-    assert [(row["line"], row["record"]) for row in quarantined(quarantine, run="3")] == [
+    assert [(row["line"], row["record"]) for row in quarantined_rows(quarantine, run="3")] == [
         (None, "3,a,1.005"), (None, "4"), (None, 'x,"t\nwo",1'),
     ]  # fmt: skip
 
@@ -187,7 +190,7 @@ def test_lines_are_numbered_across_the_blocks_of_a_file(spark, landing, table, q
     write_file(landing, "a.csv", "\n".join(["id,name,amount", *lines]))
     write_file(landing, "b.csv", "id,name,amount\n1,x,1\n")
     copy_files(spark, table, landing, quarantine=str(quarantine))
-    bad = quarantined(quarantine)
+    bad = quarantined_rows(quarantine)
     assert [row["record"] for row in bad] == [f"bad {row['line']},name,1" for row in bad]
     assert [row["line"] for row in bad] == [7, 14, 21, 28, 35, 42, 49, 56]
     assert {row["run"].rpartition("/")[0] for row in bad} == {"deltalite-quarantine"}
@@ -196,25 +199,23 @@ def test_lines_are_numbered_across_the_blocks_of_a_file(spark, landing, table, q
 def test_a_retry_replaces_the_rows_of_its_run(spark, landing, table, quarantine, monkeypatch):
     options = {"quarantine": str(quarantine), "max_bad_share": 1}
     write_file(landing, "a.csv", "id\nx\ny\n")
-
-    def fail():
-        raise SourceError("killed", remedy="")
-
-    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         copy_files(spark, table, landing, run="r", **options)
-    assert [row["record"] for row in quarantined(quarantine)] == ["x", "y"]
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["x", "y"]
     assert loaded_names(table) == []
     write_file(landing, "a.csv", "id\n1\nz\n", second=9)
     copy_files(spark, table, landing, run="r", **options)
-    assert [row["record"] for row in quarantined(quarantine)] == ["z"]
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["z"]
     write_file(landing, "b.csv", "id\nw\n")
-    run_before_commits(monkeypatch, lambda: None, fail)
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         copy_files(spark, table, landing, run="it's", **options)
     write_file(landing, "b.csv", "id\n2\n", second=9)
     corrected = copy_files(spark, table, landing, run="it's", **options)
-    assert [row["record"] for row in quarantined(quarantine)] == ["z"], "the corrected file has no bad record any more"
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["z"], (
+        "the corrected file has no bad record any more"
+    )
     assert (corrected.quarantine.rows, corrected.quarantine.version) == (0, 3)
 
 
@@ -225,7 +226,7 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     copy_files(spark, table, landing, **options)
     write_file(landing, "b.csv", "id\ny\n")
     copy_files(spark, table, landing, generation=1, **options)
-    assert [(row["record"], row["txn_version"]) for row in quarantined(quarantine)] == [("x", 0), ("y", 1)]
+    assert [(row["record"], row["txn_version"]) for row in quarantined_rows(quarantine)] == [("x", 0), ("y", 1)]
     # An orphaned job of the run, which has planned before the run committed, replaces nothing.
     write_file(landing, "c.csv", "id\nz\n")
     separate = bad_records_module.RecordSeparation.bad_records
@@ -239,21 +240,17 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
     orphan = copy_files(spark, table, landing, generation=2, **options)
     assert (orphan.skipped, orphan.quarantine.rows) == (True, 2)
-    assert [(row["record"], row["txn_version"]) for row in quarantined(quarantine)] == [
+    assert [(row["record"], row["txn_version"]) for row in quarantined_rows(quarantine)] == [
         ("x", 0), ("y", 1), ("z", 2), ("w", 2),
     ]  # fmt: skip
     # A killed attempt has stored rows, and its retry replaces only these.
     write_file(landing, "e.csv", "id\nu\n")
-
-    def fail():
-        raise SourceError("killed", remedy="")
-
-    run_before_commits(monkeypatch, lambda: None, fail)
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         copy_files(spark, table, landing, generation=3, **options)
     write_file(landing, "e.csv", "id\nv\n", second=9)
     copy_files(spark, table, landing, generation=4, **options)  # the task was cleared, and not retried
-    assert sorted((row["record"], row["txn_version"]) for row in quarantined(quarantine)) == [
+    assert sorted((row["record"], row["txn_version"]) for row in quarantined_rows(quarantine)) == [
         ("v", 4), ("w", 2), ("x", 0), ("y", 1), ("z", 2),
     ]  # fmt: skip
 
@@ -276,16 +273,21 @@ def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
     monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
     with pytest.raises(ConcurrentTransactionException, match="has stored no rejected row"):
         copy_files(spark, table, landing / "1", **options)
-    assert [row["record"] for row in quarantined(quarantine)] == ["y"]
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["y"]
     # A run with the same key loads into another table.
     other = table.parent / "other"
     define_table(spark, TableRequest(table=str(other), schema=SCHEMA))
     copy_files(spark, other, landing / "1", **options)
-    assert [(row["record"], row["target"]) for row in quarantined(quarantine)] == [("x", str(other)), ("y", str(table))]
+    assert [(row["record"], row["target"]) for row in quarantined_rows(quarantine)] == [
+        ("x", str(other)),
+        ("y", str(table)),
+    ]
 
 
 @pytest.mark.campaign
-def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_path, landing, quarantine):
+def test_records_that_readers_and_functions_of_spark_parse_differently_are_quarantined_once(
+    spark, tmp_path, landing, quarantine
+):
     options = {"quarantine": str(quarantine), "max_bad_share": 1}
     good = b'{"id": 1, "amount": 0.25}'
     lines = {
@@ -296,7 +298,7 @@ def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_
         write_file(landing, f"{name}.json", "").write_bytes(b"\n".join((good, line, good)))
     define_table(spark, TableRequest(table=str(tmp_path / "t"), schema=SCHEMA))
     result = copy_files(spark, tmp_path / "t", landing, "json", run="r", **options)
-    records = {row["file"].rpartition("/")[2].removesuffix(".json"): row for row in quarantined(quarantine)}
+    records = {row["file"].rpartition("/")[2].removesuffix(".json"): row for row in quarantined_rows(quarantine)}
     assert sorted(records) == ["broken", "digits", "latin-1", "zeros"]
     assert len(records) == result.quarantine.rows and len(rows(tmp_path / "t")) == 2 * len(lines) + 1
     assert records["latin-1"]["record"] == '{"id": 2, "name": "M\ufffdller"}'
@@ -306,7 +308,7 @@ def test_bytes_that_readers_and_functions_of_spark_parse_differently(spark, tmp_
     copy_files(spark, tmp_path / "t", landing / "csv", run="csv", source_options=csv_options, **options)
     csv_options["encoding"] = "US-ASCII"
     copy_files(spark, tmp_path / "t", landing / "ascii", run="ascii", source_options=csv_options, **options)
-    assert {row["record"] for row in quarantined(quarantine)} >= {"x,M\ufffdller,1", "y,one,1"}
+    assert {row["record"] for row in quarantined_rows(quarantine)} >= {"x,M\ufffdller,1", "y,one,1"}
     # The subquery reads only a part of the file.
     write_file(landing / "query", "c.csv", "id\n" + "5\n" * 40 + "z\n")
     result = copy_files(
@@ -324,18 +326,18 @@ def test_runs_that_share_a_quarantine_at_the_same_time_both_succeed(
     write_file(landing, "1/a.csv", "id\n1\nx\n")
     write_file(landing, "2/b.csv", "id\n2\ny\n")
     options = {"quarantine": str(quarantine)}
-    # The rival commits before the first commit of the run, which creates the quarantine, and after it to the target.
+    # The rival commits to both tables before the first commit of the run, which would create the quarantine.
     run_before_commits(monkeypatch, lambda: copy_files(spark, table, landing / "2", run="rival", **options))
     copy_files(spark, table, landing / "1", run="run", **options)
     assert [row[0] for row in rows(table)] == [1, 2]
-    assert [(row["record"], row["run"]) for row in quarantined(quarantine)] == [("x", "run"), ("y", "rival")]
+    assert [(row["record"], row["run"]) for row in quarantined_rows(quarantine)] == [("x", "run"), ("y", "rival")]
     # A rival loads the same file after the run has stored its bad record.
     write_file(landing, "3/e.csv", "id\n5\nv\n", second=1)
     run_before_commits(
         monkeypatch, lambda: None, lambda: copy_files(spark, table, landing / "3", run="third rival", **options)
     )
     assert copy_files(spark, table, landing / "3", run="third run", **options).skip_reason
-    assert [row["run"] for row in quarantined(quarantine, record="v")] == ["third rival"]
+    assert [row["run"] for row in quarantined_rows(quarantine, record="v")] == ["third rival"]
     write_file(landing, "1/c.csv", "id\n3\nz\n", second=1)
     write_file(landing, "2/d.csv", "id\n4\nw\n", second=1)
     run_before_commits(
@@ -343,7 +345,7 @@ def test_runs_that_share_a_quarantine_at_the_same_time_both_succeed(
     )
     copy_files(spark, table, landing / "1", run="second run", **options)
     assert [row[0] for row in rows(table)] == [1, 2, 3, 4, 5]
-    assert sorted(row["record"] for row in quarantined(quarantine)) == ["v", "w", "x", "y", "z"]
+    assert sorted(row["record"] for row in quarantined_rows(quarantine)) == ["v", "w", "x", "y", "z"]
     assert loaded_names(table) == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"]
 
 
@@ -401,4 +403,4 @@ def test_bad_records_are_separated_without_an_observation_too(spark, landing, ta
     write_file(landing, "b.csv", "id\n-1\ny\n")
     with pytest.raises(ConstraintViolationError, match="positive"):
         copy_files(spark, table, landing, run="s", quarantine=str(quarantine))
-    assert [row["record"] for row in quarantined(quarantine)] == ["x"], "rules of the table still fail"
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["x"], "rules of the table still fail"

@@ -83,7 +83,9 @@ def json_text(random: Random, odd_lines: Sequence[str]) -> str:
         *(("json", o, odd_lines) for o in JSON_OPTIONS for odd_lines in (ODD_LINES, ODD_LINES + REPEATED_NAMES)),
     ],
 )
-def test_each_record_is_either_left_out_and_stored_or_neither(spark, tmp_path, file_format, options, odd_lines, schema):
+def test_exactly_the_records_that_the_reader_leaves_out_are_stored(
+    spark, tmp_path, file_format, options, odd_lines, schema
+):
     random = Random(f"{options}{schema}")
     lines = {}
     for number in range(3):

@@ -18,7 +18,7 @@ from deltalite.errors import SchemaMismatchError, SourceChangedError, SourceErro
 from deltalite.loaded_files import bad_file_search
 from deltalite.requests import TableRequest
 from tests.support.copying import copy_files, loaded_names, write_bytes, write_file
-from tests.support.racing import run_before_commits
+from tests.support.quarantine import fail_at_target_commit
 from tests.support.tables import folder_content, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 SCHEMA = "id BIGINT, name STRING"
 
 
-def quarantined(quarantine):
+def quarantined_rows(quarantine):
     """Return the base name of the file, the line and the record of each quarantined row."""
-    shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
-    return sorted((row["file"].rpartition("/")[2], row["line"], row["record"]) for row in shown)
+    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    return sorted((row["file"].rpartition("/")[2], row["line"], row["record"]) for row in table_rows)
 
 
 ROWS = 1000
@@ -51,8 +51,8 @@ def file_bytes(spark, tmp_path, file_format):
     return data
 
 
-def damaged(data, file_format):
-    """Return some kinds of damage by name."""
+def damaged_copies(data, file_format):
+    """Return copies of `data`, the bytes of a file, with different kinds of damage, by the kind."""
     middle, tail = bytearray(data), bytearray(data)
     for position in range(len(data) // 3, len(data) // 3 + 300):
         middle[position] ^= 0x5A
@@ -74,7 +74,7 @@ def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
 ):
     ending = ENDINGS.get(file_format, f".{file_format}")
     data = file_bytes(spark, tmp_path, file_format)
-    kinds = damaged(data, file_format)
+    kinds = damaged_copies(data, file_format)
     for kind, content in kinds.items():
         write_bytes(landing, kind + ending, content)
     for number in range(len(kinds)):
@@ -84,7 +84,7 @@ def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
     options = {"file_format": file_format, "quarantine": str(quarantine), "run": "r"}
     result = copy_files(spark, table, landing, **options)
     assert DeltaTable(str(table)).to_arrow().num_rows == ROWS * len(kinds)
-    assert quarantined(quarantine) == sorted((kind + ending, None, None) for kind in kinds)
+    assert quarantined_rows(quarantine) == sorted((kind + ending, None, None) for kind in kinds)
     reasons = DeltaTable(str(quarantine)).to_arrow()["reason"].to_pylist()
     assert all(re.fullmatch(r"The (?:file .*cannot.*|end of .* is missing)\.", reason) for reason in reasons), reasons
     counts = {name: result.metrics[name] for name in ("numLoadedFiles", "numUnreadableFiles", "numQuarantinedRows")}
@@ -100,8 +100,8 @@ def zipped(*ids, name=lambda number: "n"):
     return gzip.compress("".join(["id,name\n", *(f"{number},{name(number)}\n" for number in ids)]).encode())
 
 
-# Spark reads hundreds of rows before it meets the end, and the reader of headers does not meet it. The long names keep
-# the number of rows low, because Spark reads this file again and again.
+# A file without its end. Spark reads hundreds of rows before the missing part, and the reader of headers does not reach
+# it. The long names keep the number of rows low, because Spark reads this file again and again.
 CUT = zipped(*range(1_000), name=lambda number: hashlib.shake_128(str(number).encode()).hexdigest(150))[:100_000]
 
 
@@ -123,20 +123,20 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
         copy_files(spark, table, landing, **options)
     with pytest.raises(SourceError, match=r"/bad\.csv\.gz: Unexpected end of input stream"):
         copy_files(spark, table, landing, run="r", pattern="*.gz")
-    shown = copy_files(spark, table, landing, **options | {"max_bad_share": 1, "validate_only": 9})
-    assert (shown.metrics["numQuarantinedRows"], shown.metrics["numUnreadableFiles"]) == (1, 1)
+    validation = copy_files(spark, table, landing, **options | {"max_bad_share": 1, "validate_only": 9})
+    assert (validation.metrics["numQuarantinedRows"], validation.metrics["numUnreadableFiles"]) == (1, 1)
     (landing / "bad.csv.gz").unlink()
     assert folder_content(tmp_path) == before
     write_bytes(landing, "a.csv.gz", CUT)
     result = copy_files(spark, table, landing, **options | {"max_bad_share": None})
-    assert (result.version, rows(table), quarantined(quarantine)) == (1, [], [("a.csv.gz", None, None)])
+    assert (result.version, rows(table), quarantined_rows(quarantine)) == (1, [], [("a.csv.gz", None, None)])
     write_bytes(landing, "a.csv.gz", zipped(1, 2), second=2)
     copy_files(spark, table, landing, **options | {"run": "repaired"})
     assert rows(table) == [(1, "n"), (2, "n")], "a file is loaded after its repair"
     write_bytes(landing, "day=1/c.csv.gz", CUT)
     with_query = {"schema": SCHEMA, "query": "SELECT id + day AS id, name FROM source", "max_bad_share": 1}
     result = copy_files(spark, table, landing, **options | with_query | {"run": "query"})
-    assert (result.metrics["numOutputRows"], len(quarantined(quarantine))) == (0, 2)
+    assert (result.metrics["numOutputRows"], len(quarantined_rows(quarantine))) == (0, 2)
 
 
 def test_bad_records_and_unreadable_files_survive_a_failed_attempt(spark, landing, table, quarantine, monkeypatch):
@@ -147,24 +147,20 @@ def test_bad_records_and_unreadable_files_survive_a_failed_attempt(spark, landin
     write_file(landing, "latin.csv", "").write_bytes(b"id,n\xfcme\n1,x\n")
     write_file(landing, "d.csv", "id,name\n4,n\n", second=1)
     write_file(landing, "e.csv", "id,name\n5,n\n", second=1)
-    write_bytes(landing, "f.csv.gz", gzip.compress(b"id,name\n6,n\n")[:-8])  # only the check sum is cut off
+    write_bytes(landing, "f.csv.gz", gzip.compress(b"id,name\n6,n\n")[:-8])  # only the checksum is cut off
     options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 0.6}
-
-    def fail():
-        raise SourceError("killed", remedy="")
-
-    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         copy_files(spark, table, landing, **options)
-    assert (loaded_names(table), rows(table), len(quarantined(quarantine))) == ([], [], 5)
+    assert (loaded_names(table), rows(table), len(quarantined_rows(quarantine))) == ([], [], 5)
     write_bytes(landing, "b.csv.gz", zipped(7), second=5)
     result = copy_files(spark, table, landing, **options)
     assert [row[0] for row in rows(table)] == [1, 2, 4, 5, 7]
     bad = [("a.csv.gz", 4, "x,n"), *((name, None, None) for name in ("c.csv.GZ", "f.csv.gz", "latin.csv"))]
-    assert quarantined(quarantine) == bad
+    assert quarantined_rows(quarantine) == bad
     assert (result.metrics["numUnreadableFiles"], result.metrics["numLoadedFiles"]) == (3, 4)
     copy_files(spark, table, landing, **options | {"run": "forced", "force": True})
-    assert quarantined(quarantine) == sorted(bad * 2, key=str)
+    assert quarantined_rows(quarantine) == sorted(bad * 2, key=str)
 
 
 def test_a_query_that_reads_a_part_of_a_file_loads_no_part_of_an_unreadable_file(spark, landing, table, quarantine):
@@ -176,10 +172,12 @@ def test_a_query_that_reads_a_part_of_a_file_loads_no_part_of_an_unreadable_file
         query="SELECT * FROM source WHERE EXISTS (SELECT 1 FROM source WHERE id >= 0 LIMIT 1) LIMIT 5",
     )  # fmt: skip
     assert all(row[0] < 10 for row in rows(table)) and len(rows(table)) == 5
-    assert quarantined(quarantine) == [("b.csv.gz", None, None)]
+    assert quarantined_rows(quarantine) == [("b.csv.gz", None, None)]
 
 
-def test_a_fault_of_the_storage_is_no_bad_file(spark, landing, table, quarantine, monkeypatch):
+def test_a_file_that_changes_or_disappears_during_the_load_is_not_quarantined(
+    spark, landing, table, quarantine, monkeypatch
+):
     define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
     options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 1}
     write_bytes(landing, "a.csv.gz", zipped(1))
@@ -236,8 +234,8 @@ def test_a_file_whose_columns_do_not_fit_or_that_has_wrong_checksums_is_left_out
     assert loaded_names(table) == []
     result = copy_files(spark, table, landing, "parquet", quarantine=str(quarantine), max_bad_share=0.7)
     assert sorted(row[0] for row in rows(table)) == [1, 5]
-    shown = DeltaTable(str(quarantine)).to_arrow().to_pylist()
-    reasons = {row["file"].rpartition("/")[0].rpartition("/")[2]: row["reason"] for row in shown}
+    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    reasons = {row["file"].rpartition("/")[0].rpartition("/")[2]: row["reason"] for row in table_rows}
     assert "'id' is bigint in the table and string in the data" in reasons["1"]
     assert "does not have these columns of the file: new (boolean)" in reasons["2"]
     assert "does not match its checksums" in reasons["4"]

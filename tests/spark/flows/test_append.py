@@ -19,7 +19,7 @@ from deltalite.errors import (
 )
 from deltalite.requests import RestoreRequest, RunIdentity, Source, TableRequest, VacuumRequest
 from deltalite.results import FlowRange
-from tests.support.flows import append_new, offsets, source_of, transactions_in
+from tests.support.flows import append_new, offsets, source_of, transactions_in, version_range
 from tests.support.properties import FEED, VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.selection import sampled
@@ -70,11 +70,6 @@ def committed_paths(table):
 def added_in(commit_file):
     actions = map(json.loads, commit_file.read_text().splitlines())
     return [action["add"] for action in actions if "add" in action]
-
-
-def version_range(result, view="source"):
-    loaded = result.flows[view]
-    return loaded.after_version, loaded.to_version
 
 
 def test_the_first_run_loads_the_snapshot_and_later_runs_load_what_is_new(spark, source, target):
@@ -347,7 +342,7 @@ def test_the_run_that_loses_a_race_commits_nothing_if_nothing_is_left(spark, sou
     assert len(data_files(target)) == len(committed_paths(target))
 
 
-def test_an_append_of_another_task_does_not_make_the_run_plan_again(spark, source, target, monkeypatch):
+def test_an_append_of_another_task_does_not_make_the_run_replan(spark, source, target, monkeypatch):
     append_new(spark, target, source)
     add_ids(spark, source, 3)
     run_before_commits(monkeypatch, lambda: add_ids(spark, target, 50))
@@ -400,8 +395,9 @@ def test_new_columns_of_the_source_are_loaded(spark, source, target):
 
 def test_the_result_names_the_loaded_versions(spark, source, target):
     result = append_new(spark, target, source, flow="orders")
-    (loaded,) = result.flows.values()
-    assert loaded == FlowRange(flow="orders", source_table_id=loaded.source_table_id, after_version=None, to_version=0)
+    (flow_range,) = result.flows.values()
+    table_id = flow_range.source_table_id
+    assert flow_range == FlowRange(flow="orders", source_table_id=table_id, after_version=None, to_version=0)
     assert result.as_dict()["flows"]["source"] == {
-        "flow": "orders", "source_table_id": loaded.source_table_id, "after_version": None, "to_version": 0,
+        "flow": "orders", "source_table_id": table_id, "after_version": None, "to_version": 0,
     }  # fmt: skip

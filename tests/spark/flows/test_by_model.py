@@ -2,7 +2,7 @@
 
 Two flows load one source into one target: `a` loads changes, and `b` loads appended rows. Each step changes the source,
 or runs, retries, clears or races a load, or changes the target. After each step the test compares the target with the
-model (`tests.support.flow_model`), which reads the commits from the outside.
+model (`tests.support.flow_model`), which reads the commits without the code of flows.
 """
 
 from __future__ import annotations

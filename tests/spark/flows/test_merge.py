@@ -7,7 +7,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.requests import TableRequest
-from tests.support.flows import merge_changes, offsets
+from tests.support.flows import merge_changes, offsets, version_range
 from tests.support.properties import FEED
 from tests.support.racing import run_before_commits
 from tests.support.tables import delete_rows, rows, update_rows, values, write_rows
@@ -28,20 +28,15 @@ def target(tmp_path):
     return tmp_path / "target"
 
 
-def versions(result):
-    loaded = result.flows["source"]
-    return loaded.after_version, loaded.to_version
-
-
 def test_the_first_merge_creates_the_table_and_later_merges_apply_the_changes(spark, source, target):
     first = merge_changes(spark, target, source, run="run 1")
-    assert (first.operation, first.version, versions(first)) == ("MERGE", 0, (None, 0))
+    assert (first.operation, first.version, version_range(first)) == ("MERGE", 0, (None, 0))
     assert rows(target) == rows(source)
     update_rows(spark, source, {"name": "'B'"}, "id = 2")
     delete_rows(spark, source, "id = 1")
     write_rows(spark, source, values("id, name", "3, 'c'"))
     second = merge_changes(spark, target, source, run="run 2")
-    assert (second.version, versions(second), second.source_versions) == (1, (0, 3), {"source": 3})
+    assert (second.version, version_range(second), second.source_versions) == (1, (0, 3), {"source": 3})
     assert rows(target) == rows(source) == [(2, "B"), (3, "c")]
     assert offsets(target) == {"flow": 3}
 
@@ -53,7 +48,7 @@ def test_a_retry_finds_its_commit_and_a_run_without_a_new_version_commits_nothin
     retry = merge_changes(spark, target, source, run="run 2")
     assert (retry.skipped, retry.version, retry.flows, retry.skip_reason) == (True, 1, second.flows, None)
     third = merge_changes(spark, target, source, run="run 3")
-    assert (third.skipped, third.operation, versions(third)) == (True, "MERGE", (1, 1))
+    assert (third.skipped, third.operation, version_range(third)) == (True, "MERGE", (1, 1))
     assert third.skip_reason and DeltaTable(str(target)).version == 1
 
 
@@ -70,7 +65,7 @@ def test_clauses_for_rows_without_a_source_row_apply_only_to_a_complete_source(s
     delete_rows(spark, source, "id = 2")
     define_table(spark, TableRequest(table=str(source), properties=FEED))
     reloaded = merge_changes(spark, target, source, **by_source)
-    assert versions(reloaded) == (None, 4)
+    assert version_range(reloaded) == (None, 4)
     assert rows(target) == rows(source) == [(1, "a"), (3, "c")]
     assert "DELETE" in DeltaTable(str(target)).history(limit=1)[0]["operationParameters"][clauses].upper()
 
@@ -79,7 +74,7 @@ def test_a_merge_that_changes_no_row_still_moves_the_offset(spark, source, targe
     merge_changes(spark, target, source)
     write_rows(spark, source, values("id, name", "3, 'c'") + " WHERE id < 0")
     result = merge_changes(spark, target, source)
-    assert (result.committed, versions(result), offsets(target)) == (True, (0, 1), {"flow": 1})
+    assert (result.committed, version_range(result), offsets(target)) == (True, (0, 1), {"flow": 1})
     assert merge_changes(spark, target, source).skip_reason
 
 
@@ -94,7 +89,7 @@ def test_the_merge_that_loses_a_race_applies_what_is_left(spark, source, target,
 
     run_before_commits(monkeypatch, merge_then_change_the_source)
     result = merge_changes(spark, target, source, run="run")
-    assert (versions(result), rows(target)) == ((1, 2), [(1, "a"), (2, "b"), (3, "C")])
+    assert (version_range(result), rows(target)) == ((1, 2), [(1, "a"), (2, "b"), (3, "C")])
 
 
 def test_a_race_for_the_first_merge_creates_one_table(spark, source, target, monkeypatch):

@@ -11,6 +11,7 @@ from deltalite.commands.merge import source
 from deltalite.commands.quarantine import Quarantine
 from deltalite.requests import Audit
 from deltalite.spark.audits import rejecting
+from tests.support.computed_rows import lose_computed_rows, remove_computed_rows
 from tests.support.merging import merge_into
 from tests.support.tables import rows, values, write_rows
 
@@ -18,30 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
-def remove_computed_rows(spark):
-    """Remove the rows that executors keep, as the loss of these executors does."""
-    for rdd in spark.sparkContext._jsc.getPersistentRDDs().values():
-        rdd.unpersist(True)
-
-
-def lose_computed_rows(spark, monkeypatch, *, times, module=source):
-    """Make a merge lose the source rows that `module` computes for the first `times` times."""
-    compute_once, losses = module.compute_once, []
-
-    def compute_and_lose(source_rows):
-        computed_rows = compute_once(source_rows)
-        if len(losses) < times:
-            losses.append(computed_rows)
-            remove_computed_rows(spark)
-        return computed_rows
-
-    monkeypatch.setattr(module, "compute_once", compute_and_lose)
-    return losses
-
-
 def test_a_merge_computes_lost_source_rows_again_and_has_every_row_once(spark, tmp_path, monkeypatch, caplog):
     write_rows(spark, tmp_path / "t", values("id, note", "1, 'old'", "2, 'old'"))
-    losses = lose_computed_rows(spark, monkeypatch, times=2)
+    losses = lose_computed_rows(spark, monkeypatch, source, times=2)
     result = merge_into(
         spark, tmp_path / "t", values("id, note", "2, 'new'", "3, 'new'"), "target.id = source.id", **UPSERT
     )
@@ -71,7 +51,7 @@ def test_lost_rows_are_computed_again_for_the_table_and_for_its_quarantine(spark
     if moment != "in the first run":
         write_rows(spark, table, values("id, note", "0L, 'old'"))
     if moment == "after the computation":
-        losses = lose_computed_rows(spark, monkeypatch, times=1, module=rejecting)
+        losses = lose_computed_rows(spark, monkeypatch, rejecting, times=1)
     else:
         losses = lose_rejected_rows(spark, monkeypatch)
     query = "SELECT id, IF(rand() < 0.5, 'bad', 'new') AS note FROM range(40)"

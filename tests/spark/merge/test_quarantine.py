@@ -9,8 +9,9 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.errors import AuditFailedError, InvalidRequestError, SourceError
-from deltalite.requests import Audit, Deduplicate, OnRerun, RunIdentity, Source, TableRequest
+from deltalite.requests import Deduplicate, OnRerun, RunIdentity, Source, TableRequest
 from tests.support.merging import merge_into
+from tests.support.quarantine import fail_at_target_commit, quarantine_options, rejected_rows
 from tests.support.racing import run_before_commits
 from tests.support.scd import apply_rows
 from tests.support.tables import actions_of, folder_content, rows, values, write_rows
@@ -26,22 +27,8 @@ NO_ID = {"name": "ids", "rows": "id IS NULL"}
 NEGATIVE = {"name": "amounts", "rows": "source.amount < 0", "max_share": 1}
 
 
-def options(quarantine, *audits):
-    """The options of a request with these audits, by default of level `quarantine`."""
-    return {
-        "audits": tuple(Audit(**{"level": "quarantine", **audit}) for audit in audits), "quarantine": str(quarantine),
-    }  # fmt: skip
-
-
-def quarantined(quarantine, run=None):
-    """The quarantined rows as dictionaries, with the decoded record, in the order of the records."""
-    table_rows = sorted(DeltaTable(str(quarantine)).to_arrow().to_pylist(), key=lambda row: row["record"])
-    decoded = [{**row, "record": json.loads(row["record"])} for row in table_rows]
-    return [row for row in decoded if run is None or row["run"] == run]
-
-
-def cleared(generation):
-    """The identity of the run `r`, which was cleared so many times."""
+def identity_after_clears(generation):
+    """The identity of the run `r` after `generation` clears."""
     return RunIdentity(app_id="r", txn_version=generation, on_rerun=OnRerun.WRITE)
 
 
@@ -50,7 +37,7 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
     """The first run creates the table, and the second run changes it. The columns of the audits are not in it."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     newest = Deduplicate(keys=("id",), order_by="at")
-    audits = options(quarantine, NO_ID, NEGATIVE, {"name": "notes", "rows": "note = 'bad'", "level": "fail"})
+    audits = quarantine_options(quarantine, NO_ID, NEGATIVE, {"name": "notes", "rows": "note = 'bad'", "level": "fail"})
 
     def run(name, *source_rows):
         query = values("id, note, amount, at", *source_rows)
@@ -59,13 +46,13 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
         )
 
     first = run("a", "1, 'one', 5, 1", "2, 'two', 5, 1", "3, 'old', 5, 1", "3, 'bad', -1, 2", "NULL, 'bad', -1, 1")
-    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "a bad newest row does not defeat an older good one"
-    shown = quarantined(quarantine)
-    assert [(row["audit"], row["record"]) for row in shown] == [
+    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "an older good row counts if the newest row is bad"
+    quarantined_rows = rejected_rows(quarantine)
+    assert [(row["audit"], row["record"]) for row in quarantined_rows] == [
         ("amounts", {"id": 3, "note": "bad", "amount": -1, "at": 2}),
         ("ids", {"id": None, "note": "bad", "amount": -1, "at": 1}),
     ]
-    assert shown[1]["reason"] == (
+    assert quarantined_rows[1]["reason"] == (
         "The audit 'ids' rejects rows for which (id IS NULL) is true, and the audit 'amounts' rejects rows for which "
         "(source.amount < 0) is true."
     )
@@ -82,8 +69,8 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
         "5, 'five', 1, 1", "NULL, 'bad', -1, 1",
     )  # fmt: skip
     assert rows(table) == [(1, "one"), (2, "new"), (5, "five")]
-    assert [row["record"]["id"] for row in quarantined(quarantine, "b")] == [1, 2, 4, None]
-    assert {(row["target"], row["txn_version"]) for row in quarantined(quarantine)} == {(str(table), 0)}
+    assert [row["record"]["id"] for row in rejected_rows(quarantine, "b")] == [1, 2, 4, None]
+    assert {(row["target"], row["txn_version"]) for row in rejected_rows(quarantine)} == {(str(table), 0)}
     assert (second.quarantine.rows, second.quarantine.version, second.metrics["numQuarantinedRows"]) == (4, 1, 4)
     assert (second.metrics["numSourceRows"], second.metrics["numTargetRowsInserted"]) == (3, 1)
     assert [(a.name, a.measured, a.rows) for a in second.audits][:2] == [("ids", 1, 7), ("amounts", 4, 7)]
@@ -104,7 +91,14 @@ def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows
     def run(name, row):
         query = values("id, note, amount", row)
         return merge_into(
-            spark, table, query, ON, **UPSERT, run=name, create_if_missing=True, **options(quarantine, NO_ID, NEGATIVE)
+            spark,
+            table,
+            query,
+            ON,
+            **UPSERT,
+            run=name,
+            create_if_missing=True,
+            **quarantine_options(quarantine, NO_ID, NEGATIVE),
         )
 
     run("c", "5, 'bad', -1")
@@ -115,7 +109,7 @@ def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows
     assert (without_run.committed, without_run.quarantine.rows) == (True, 1), "the quarantine has a row of this commit"
     nothing = merge_into(
         spark, table, values("id", "6"), ON, matched=[{"delete": True, "condition": "false"}],
-        **options(quarantine, NO_ID),
+        **quarantine_options(quarantine, NO_ID),
     )  # fmt: skip
     assert (nothing.committed, nothing.quarantine.rows) == (False, 0)
     assert (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version) == (versions[0] + 1, versions[1] + 1)
@@ -124,14 +118,16 @@ def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows
 @pytest.mark.sample("type 2")
 @pytest.mark.parametrize("operation", ["new table", "merge", "type 1", "type 2"])
 def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operation):
-    """Also if two computations of the source return different rows, and for each step that reads the source.
+    """Each step that reads the source gets the same rows, even if two computations of the source would differ.
 
     Spark gives `rand()` a seed when it analyzes a query, so two computations of one plan return the same numbers.
     """
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     draw = "CAST(DOUBLE(java_method('java.lang.Math', 'random')) * 100 AS INT)"
     query = f"SELECT id, {draw} AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
-    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"})
+    halves = quarantine_options(
+        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
+    )
     if operation in ("new table", "merge"):
         if operation == "merge":
             define_table(spark, TableRequest(table=str(table), schema="id BIGINT, draw INT"))
@@ -144,7 +140,7 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
         apply_rows(spark, table, "SELECT -1L AS id, 99 AS draw", sequence_by="1", scd_type=scd_options["scd_type"])
         result = apply_rows(spark, table, query, **scd_options)
     written = [row[:2] for row in rows(table) if row[0] >= 0]
-    records = [tuple(row["record"].values()) for row in quarantined(quarantine)]
+    records = [tuple(row["record"].values()) for row in rejected_rows(quarantine)]
     assert sorted(row_id for row_id, _ in [*written, *records]) == list(range(500))
     assert all(draw >= 30 and draw % 5 for _, draw in written)
     assert all(draw < 30 or draw % 5 == 0 for _, draw in records)
@@ -157,7 +153,9 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
 def test_a_history_gets_no_rejected_row(spark, tmp_path):
     """A row without a key or a sequence, and one that contradicts another, are errors unless an audit rejects them."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
-    audits = options(quarantine, {"name": "keys", "rows": "id IS NULL OR seq IS NULL", "max_share": 1}, NEGATIVE)
+    audits = quarantine_options(
+        quarantine, {"name": "keys", "rows": "id IS NULL OR seq IS NULL", "max_share": 1}, NEGATIVE
+    )
     history = {"sequence_by": "seq", "exclude": ("amount",), **audits}
     first = apply_rows(
         spark, table, values("id, name, seq, amount", "1, 'a', 1, 1", "1, 'b', 1, -1", "NULL, 'a', 1, 1"), run="a",
@@ -170,7 +168,7 @@ def test_a_history_gets_no_rejected_row(spark, tmp_path):
         **history,
     )  # fmt: skip
     assert [row[:2] for row in rows(table)] == [(1, "a"), (2, "d")]
-    assert [(row["audit"], row["record"]["name"]) for row in quarantined(quarantine, "b")] == [
+    assert [(row["audit"], row["record"]["name"]) for row in rejected_rows(quarantine, "b")] == [
         ("amounts", "c"), ("keys", "e"),
     ]  # fmt: skip
     assert (second.quarantine.rows, second.metrics["numQuarantinedRows"]) == (2, 2)
@@ -188,7 +186,11 @@ def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
     def failure_of(error, *audits, **changed):
         with pytest.raises(error) as failure:
             merge_into(
-                spark, query=query, on=ON, **UPSERT, **{"table": table, **options(quarantine, *audits), **changed}
+                spark,
+                query=query,
+                on=ON,
+                **UPSERT,
+                **{"table": table, **quarantine_options(quarantine, *audits), **changed},
             )
         return str(failure.value)
 
@@ -214,7 +216,7 @@ def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
 def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_path, monkeypatch):
     """Each rival commits between the commit to the quarantine and the commit to the target."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
-    audits = options(quarantine, NEGATIVE)
+    audits = quarantine_options(quarantine, NEGATIVE)
     columns = "id, note, amount"
     write_rows(spark, table, values("id, note", "1, 'a'", "2, 'a'"))
 
@@ -234,14 +236,14 @@ def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_
     query = "SELECT id, 'b' AS note, amount FROM source"
     merge_into(spark, tmp_path / "self", query, ON, **UPSERT, run="self", sources=sources, **audits)
     assert rows(tmp_path / "self") == [(1, "b", 1), (2, "a", -1)]
-    assert [row["record"]["id"] for row in quarantined(quarantine, "self")] == [2]
+    assert [row["record"]["id"] for row in rejected_rows(quarantine, "self")] == [2]
 
 
 @pytest.mark.campaign
 def test_an_attempt_that_loads_other_versions_replaces_the_rejected_rows(spark, tmp_path, monkeypatch):
     """The rival loads the first version of an incremental source, and then all of it."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
-    audits = options(quarantine, NEGATIVE)
+    audits = quarantine_options(quarantine, NEGATIVE)
     columns = "id, note, amount"
     write_rows(spark, table, values("id, note", "1, 'b'", "2, 'a'"))
     write_rows(spark, source, values(columns, "1, 'x', 1", "3, 'x', -1"))
@@ -254,13 +256,13 @@ def test_an_attempt_that_loads_other_versions_replaces_the_rejected_rows(spark, 
     run_before_commits(monkeypatch, lambda: None, load_first)
     result = merge_into(spark, table, None, ON, run="flow", **load)
     assert rows(table) == [(1, "x"), (2, "y")]
-    assert [row["record"]["id"] for row in quarantined(quarantine, "flow")] == [4]
+    assert [row["record"]["id"] for row in rejected_rows(quarantine, "flow")] == [4]
     assert result.quarantine.rows == 1
     write_rows(spark, source, values(columns, "5, 'z', -1", "6, 'z', 1"))
     run_before_commits(monkeypatch, lambda: None, lambda: merge_into(spark, table, None, ON, run="rival 2", **load))
     assert merge_into(spark, table, None, ON, run="late", **load).skip_reason
-    assert quarantined(quarantine, "late") == [], "the run takes back what it has stored"
-    assert [row["record"]["id"] for row in quarantined(quarantine, "rival 2")] == [5]
+    assert rejected_rows(quarantine, "late") == [], "the run removes the rejected rows that it has stored"
+    assert [row["record"]["id"] for row in rejected_rows(quarantine, "rival 2")] == [5]
 
 
 @pytest.mark.campaign
@@ -269,16 +271,16 @@ def test_a_first_merge_that_finds_a_new_table_merges_into_it(spark, tmp_path, mo
     query = "SELECT id, 'b' AS note, IF(rand() < 0.5, -1, 1) AS amount FROM range(40)"
     run_before_commits(monkeypatch, lambda: None, lambda: write_rows(spark, table, values("id, note", "0L, 'a'")))
     merge_into(
-        spark, table, query, ON, **UPSERT, run="r", create_if_missing=True, **options(quarantine, NEGATIVE)
+        spark, table, query, ON, **UPSERT, run="r", create_if_missing=True, **quarantine_options(quarantine, NEGATIVE)
     )  # fmt: skip
     merged = [row_id for row_id, note in rows(table) if note == "b"]
-    assert sorted([*merged, *(row["record"]["id"] for row in quarantined(quarantine))]) == list(range(40))
+    assert sorted([*merged, *(row["record"]["id"] for row in rejected_rows(quarantine))]) == list(range(40))
 
 
 @pytest.mark.campaign
 def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path):
     table = tmp_path / "t"
-    audits = options(tmp_path / "quarantine", {"name": "names", "rows": "name IS NULL", "max_share": 1})
+    audits = quarantine_options(tmp_path / "quarantine", {"name": "names", "rows": "name IS NULL", "max_share": 1})
     history = {"sequence_by": "seq", "exclude": ("gone",), "delete_when": "gone", **audits}
     rows_of_days = [
         ["1, 'a', 1, false", "2, 'b', 1, CAST(NULL AS BOOLEAN)", "3, CAST(NULL AS STRING), 1, true"],
@@ -286,8 +288,8 @@ def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path
     ]
     results = [apply_rows(spark, table, values("id, name, seq, gone", *day), **history) for day in rows_of_days]
     assert [result.quarantine.rows for result in results] == [0, 1]
-    shown = DeltaTable(str(table)).to_arrow().to_pylist()
-    assert [(row["id"], row["name"]) for row in shown if row["is_current"]] == [(2, "b")]
+    history_rows = DeltaTable(str(table)).to_arrow().to_pylist()
+    assert [(row["id"], row["name"]) for row in history_rows if row["is_current"]] == [(2, "b")]
 
 
 @pytest.mark.campaign
@@ -295,12 +297,12 @@ def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
     """A merge that is cleared reads its source again, unless it loads only what is new in an incremental source."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     write_rows(spark, table, values("id, note", "1, 'a'"))
-    audits = options(quarantine, NEGATIVE)
+    audits = quarantine_options(quarantine, NEGATIVE)
 
     def run(generation, *source_rows):
         query = values("id, note, amount", *source_rows)
-        merge_into(spark, table, query, ON, **UPSERT, identity=cleared(generation), **audits)
-        return [(row["record"]["id"], row["txn_version"]) for row in quarantined(quarantine, "r")]
+        merge_into(spark, table, query, ON, **UPSERT, identity=identity_after_clears(generation), **audits)
+        return [(row["record"]["id"], row["txn_version"]) for row in rejected_rows(quarantine, "r")]
 
     assert run(0, "2, 'b', -1", "3, 'b', -1") == [(2, 0), (3, 0)]
     assert run(1, "2, 'b', -1", "3, 'b', 1") == [(2, 1)]
@@ -308,28 +310,25 @@ def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
     load = {"sources": {"source": Source(format="delta", path=str(source), incremental=True)}, **UPSERT, **audits}
     for generation in (3, 4):
         write_rows(spark, source, values("id, note, amount", f"{generation}, 'c', -1"))
-        merge_into(spark, table, None, ON, identity=cleared(generation), **load)
-    assert [row["record"]["id"] for row in quarantined(quarantine, "r")] == [3, 4], "no run reads the first row again"
+        merge_into(spark, table, None, ON, identity=identity_after_clears(generation), **load)
+    assert [row["record"]["id"] for row in rejected_rows(quarantine, "r")] == [3, 4], "no run reads the first row again"
     define_table(spark, TableRequest(table=str(table), reset_flows={str(source): None}))
-    merge_into(spark, table, None, ON, identity=cleared(5), **load)
-    assert [(row["record"]["id"], row["txn_version"]) for row in quarantined(quarantine, "r")] == [(3, 5), (4, 5)]
+    merge_into(spark, table, None, ON, identity=identity_after_clears(5), **load)
+    assert [(row["record"]["id"], row["txn_version"]) for row in rejected_rows(quarantine, "r")] == [(3, 5), (4, 5)]
 
 
 def test_a_retry_replaces_the_rows_of_a_killed_merge(spark, tmp_path, monkeypatch):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     write_rows(spark, table, values("id, note", "1, 'a'"))
 
-    def fail():
-        raise SourceError("killed", remedy="")
-
     def run(*source_rows):
         query = values("id, note, amount", *source_rows)
-        return merge_into(spark, table, query, ON, **UPSERT, run="r", **options(quarantine, NEGATIVE))
+        return merge_into(spark, table, query, ON, **UPSERT, run="r", **quarantine_options(quarantine, NEGATIVE))
 
-    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         run("1, 'b', -1", "2, 'b', -1")
-    assert ([row["record"]["id"] for row in quarantined(quarantine)], rows(table)) == ([1, 2], [(1, "a")])
+    assert ([row["record"]["id"] for row in rejected_rows(quarantine)], rows(table)) == ([1, 2], [(1, "a")])
     result = run("1, 'b', -1", "2, 'b', 1")
-    assert ([row["record"]["id"] for row in quarantined(quarantine)], rows(table)) == ([1], [(1, "a"), (2, "b")])
+    assert ([row["record"]["id"] for row in rejected_rows(quarantine)], rows(table)) == ([1], [(1, "a"), (2, "b")])
     assert sum("commitInfo" in action for action in actions_of(quarantine, result.quarantine.version)) == 1

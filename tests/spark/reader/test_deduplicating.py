@@ -61,7 +61,7 @@ def test_a_merge_takes_one_row_of_each_key_also_if_it_creates_the_table(spark, t
         (Deduplicate(keys=("id",), order_by="rand()"), InvalidRequestError, "not deterministic"),
     ],
 )
-def test_a_rule_that_decides_nothing_is_refused_and_nothing_is_written(spark, tmp_path, rule, error, problem):
+def test_an_ambiguous_or_invalid_rule_is_refused_and_nothing_is_written(spark, tmp_path, rule, error, problem):
     write_rows(spark, tmp_path / "t", values("id, name, seq", "1, 'a', 1"))
     content = folder_content(tmp_path / "t")
     with pytest.raises(error, match=problem):

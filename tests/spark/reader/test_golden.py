@@ -19,8 +19,6 @@ from tests.support.golden import assert_same_rows, expected_metadata, one_per_fe
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code, pytest.mark.usefixtures("quick_plans")]
 
 VARIANT = StructType().add("metadata", BinaryType()).add("value", BinaryType())
-EXPECTED_FAILURES = {}
-"""The golden tables that Spark does not read as expected: for each name, a sentence with the reason."""
 
 
 def rows_of_table(spark, golden, name, **version):
@@ -57,8 +55,6 @@ def plain_value(value):
 
 @pytest.mark.parametrize("name", one_per_feature("read", at_most=20))
 def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, golden, name):
-    if name in EXPECTED_FAILURES:
-        pytest.xfail(EXPECTED_FAILURES[name])
     expected = golden / "expected" / name
     try:
         latest_rows = rows_of_table(spark, golden, name)

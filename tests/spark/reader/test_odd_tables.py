@@ -73,7 +73,7 @@ def test_an_overwrite_without_data_change_counts_the_rows_if_statistics_are_miss
     write_query("SELECT explode(array(1, 2, 3)) AS id")
     commit = tmp_path / "table" / commit_name(0)
     commit.write_text(commit.read_text().replace('"stats":', '"other":'))
-    assert DeltaTable(str(tmp_path / "table")).files()["num_records"].to_pylist() == [None] * 1
+    assert DeltaTable(str(tmp_path / "table")).files()["num_records"].to_pylist() == [None]
     with pytest.raises(ConstraintViolationError, match="3 rows would become 1"):
         write_query("SELECT 7 AS id", mode="overwrite", data_change=False)
     assert len(rows(tmp_path)) == 3

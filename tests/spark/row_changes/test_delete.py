@@ -10,12 +10,16 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.errors import AppendOnlyError, CorruptDataFileError, InvalidRequestError, TableNotFoundError
+from deltalite.protocol.file_names import commit_name
+from tests.support.merging import feed
 from tests.support.properties import FEED, VECTORS
 from tests.support.tables import (
+    actions_of,
     data_files,
     delete_rows,
     delta_rs_rows,
     folder_content,
+    ids,
     rows,
     schema_json,
     sorted_rows,
@@ -41,12 +45,6 @@ def write_table(spark, table, properties=None, **options):
     lines = [str(row)[1:-1].replace("None", "NULL") for row in INITIAL_ROWS]
     write_rows(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
     return table
-
-
-def feed(table, version):
-    """(change type, id, x, day) for each change of a version."""
-    batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
-    return sorted_rows((r["_change_type"], r["id"], r["x"], r["day"]) for batch in batches for r in batch.to_pylist())
 
 
 STEPS = [
@@ -81,7 +79,7 @@ def test_delete_removes_exactly_the_rows_for_which_the_condition_is_true(spark, 
         deleted_rows = [remaining_rows.pop(number) for number in deleted_ids]
         assert rows(table) == sorted_rows(remaining_rows.values()) == delta_rs_rows(table), condition
         if deleted_ids:
-            info = commit_info(table, result.version)
+            info = actions_of(table, result.version)["commitInfo"]
             assert result.metrics["numDeletedRows"] == len(deleted_ids), condition
             assert json.loads(info["operationParameters"]["predicate"]) == [condition]
             assert not info["isBlindAppend"]
@@ -89,21 +87,9 @@ def test_delete_removes_exactly_the_rows_for_which_the_condition_is_true(spark, 
                 assert feed(table, result.version) == sorted_rows(("delete", *row) for row in deleted_rows), condition
             if "vectors" in kind:
                 assert result.metrics["numAddedFiles"] == result.metrics["numCopiedRows"] == 0
-                assert all("tightBounds" in add["stats"] for add in adds(table, result.version))
+                assert all("tightBounds" in add["stats"] for add in actions_of(table, result.version)["add"])
     assert spark_rows(spark, table) == []
     assert not any(table.glob("_deltalite_staging*"))
-
-
-def commit_info(table, version):
-    return next(a["commitInfo"] for a in actions(table, version) if "commitInfo" in a)
-
-
-def actions(table, version):
-    return [json.loads(line) for line in (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
-
-
-def adds(table, version):
-    return [a["add"] for a in actions(table, version) if "add" in a]
 
 
 @pytest.mark.smoke
@@ -114,12 +100,12 @@ def test_delete_removes_whole_files_without_reading_them(spark, tmp_path):
         (table / name).write_bytes(b"")
     result = delete_rows(spark, table, "day = 'a' AND (id > 0 OR TRUE)")
     assert result.metrics["numRemovedFiles"] == 1 and result.metrics["numDeletedRows"] == 3
-    assert not adds(table, 1) and not any("cdc" in action for action in actions(table, 1))
+    assert not actions_of(table, 1)["add"] and "cdc" not in actions_of(table, 1)
     assert delete_rows(spark, table, "true", confirm_all_rows=True).metrics["numDeletedRows"] == 4
-    assert commit_info(table, 2)["operationParameters"] == {"predicate": '["true"]'}
+    assert actions_of(table, 2)["commitInfo"]["operationParameters"] == {"predicate": '["true"]'}
     write_rows(spark, table, values("id, x, day", "9, 9, 'z'"))
     delete_rows(spark, table, confirm_all_rows=True)
-    assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
+    assert actions_of(table, 4)["commitInfo"]["operationParameters"] == {"predicate": "[]"}
     assert rows(table) == delta_rs_rows(table) == []
     assert not delete_rows(spark, table, confirm_all_rows=True).committed
     assert not delete_rows(spark, table, "id = 9").committed
@@ -232,31 +218,28 @@ def foreign_table(tmp_path):
     return table
 
 
-def ids(table):
-    return sorted(row[0] for row in rows(table))
-
-
 @pytest.mark.sample("native")
 def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, foreign_table, relation_kind):
     result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 30)")
     assert ids(foreign_table) == [2, 3, 10, 12, 21, 31]
-    by_name = {add["path"].rpartition("/")[2]: add for add in adds(foreign_table, 1)}
-    assert by_name["1.parquet"]["stats"].count(NINES) == 2 and '"extra":[1, 2]' in by_name["1.parquet"]["stats"]
-    assert json.loads(by_name["1.parquet"]["stats"])["numRecords"] == 4
-    assert by_name["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
-    assert json.loads(by_name["2.parquet"]["stats"]) == {"numRecords": 3, "tightBounds": False}
-    assert json.loads(by_name["a%20b%252F.parquet"]["stats"])["numRecords"] == 3
-    assert by_name["4.parquet"]["path"].startswith("file:///")
-    assert {name: add["deletionVector"]["cardinality"] for name, add in by_name.items()} == {
+    adds_by_name = {add["path"].rpartition("/")[2]: add for add in actions_of(foreign_table, 1)["add"]}
+    assert adds_by_name["1.parquet"]["stats"].count(NINES) == 2
+    assert '"extra":[1, 2]' in adds_by_name["1.parquet"]["stats"]
+    assert json.loads(adds_by_name["1.parquet"]["stats"])["numRecords"] == 4
+    assert adds_by_name["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
+    assert json.loads(adds_by_name["2.parquet"]["stats"]) == {"numRecords": 3, "tightBounds": False}
+    assert json.loads(adds_by_name["a%20b%252F.parquet"]["stats"])["numRecords"] == 3
+    assert adds_by_name["4.parquet"]["path"].startswith("file:///")
+    assert {name: add["deletionVector"]["cardinality"] for name, add in adds_by_name.items()} == {
         "1.parquet": 2, "2.parquet": 1, "a%20b%252F.parquet": 2, "4.parquet": 1,
     }  # fmt: skip
     removed_vectors = {
-        a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(foreign_table, 1) if "remove" in a
+        remove["path"]: remove.get("deletionVector") for remove in actions_of(foreign_table, 1)["remove"]
     }
     assert removed_vectors["1.parquet"] == inline_vector([0]) and len(removed_vectors) == 4
     assert result.metrics["numRemovedFiles"] == 0 and result.metrics["numDeletedRows"] == 4
     result = delete_rows(spark, foreign_table, "id IN (2, 3, 10, 12, 21)")
-    assert not adds(foreign_table, 2) and result.metrics["numRemovedFiles"] == 3, (
+    assert not actions_of(foreign_table, 2)["add"] and result.metrics["numRemovedFiles"] == 3, (
         "a file without remaining rows is removed and not added again"
     )
     assert ids(foreign_table) == ids_by_spark(spark, foreign_table) == [31]
@@ -272,7 +255,7 @@ def test_delete_without_deletion_vectors_rewrites_files_of_other_engines(spark, 
     log = foreign_table / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('"delta.enableDeletionVectors": "true"', '"mine": "x"'))
     result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 21)")
-    assert not any("deletionVector" in add for add in adds(foreign_table, 1))
+    assert not any("deletionVector" in add for add in actions_of(foreign_table, 1)["add"])
     assert ids(foreign_table) == [2, 3, 10, 12, 30, 31] == ids_by_spark(spark, foreign_table)
     assert result.metrics["numRemovedFiles"] == 3 and result.metrics["numCopiedRows"] == 4
     # To count the rows of a file without `numRecords`, the command would have to read it. It omits the metric instead.
@@ -294,7 +277,8 @@ def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
     table = write_table(spark, tmp_path / "t", VECTORS)
     first_result = delete_rows(spark, table, "id = 99", run="r")
     assert first_result.committed and not first_result.skipped and first_result.version == 1
-    assert [set(action) for action in actions(table, 1)] == [{"commitInfo"}, {"txn"}]
+    lines = (table / commit_name(1)).read_text().splitlines()
+    assert [set(json.loads(line)) for line in lines] == [{"commitInfo"}, {"txn"}]
     write_rows(spark, table, values("id, x, day", "99, 9, 'z'"))
     second_result = delete_rows(spark, table, "id = 99", run="r")
     assert second_result.skipped and second_result.version == 1 and (99, 9, "z") in rows(table)

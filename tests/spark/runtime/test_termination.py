@@ -1,4 +1,4 @@
-"""SIGTERM in a job: the call to the JVM ends, Spark's jobs are cancelled, and the code after it can call the JVM."""
+"""SIGTERM in a job ends the running call to the JVM and cancels Spark's jobs. Later code can still call the JVM."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from deltalite.errors import (
 )
 from deltalite.requests import Audit, TableRequest
 from deltalite.spark.scd import changes
+from tests.support.computed_rows import lose_computed_rows
 from tests.support.flows import offsets, source_of
 from tests.support.properties import FEED, VECTORS
 from tests.support.racing import run_before_commits
@@ -106,8 +107,8 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
         (2, "C", 3, None, True),
         (2, "b", 0, 1, False),
     ]
-    third = apply_rows(spark, table, query, run="four", **options)
-    assert (third.skipped, third.operation) == (True, "MERGE") and third.skip_reason
+    fourth = apply_rows(spark, table, query, run="four", **options)
+    assert (fourth.skipped, fourth.operation) == (True, "MERGE") and fourth.skip_reason
     source.rename(tmp_path / "source before")
     write_rows(spark, source, values("id, name", "2, 'new'"), properties=FEED)
     options["sources"] = source_of(source, read="changes", on_gap="reload")
@@ -158,7 +159,7 @@ def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, ta
 
 
 @pytest.mark.campaign
-def test_a_row_of_the_table_without_a_begin_is_named(spark, table):
+def test_the_error_names_a_row_of_the_table_without_a_begin(spark, table):
     apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
     update_rows(spark, table, {"valid_from": "NULL"}, "id = 1")
     content = folder_content(table)
@@ -302,17 +303,7 @@ def test_an_unreadable_file_of_the_table_is_not_an_error_of_the_source(spark, ta
 @pytest.mark.campaign
 def test_a_run_whose_computed_changes_are_lost_computes_them_again(spark, table, monkeypatch):
     apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
-    compute_once, losses = changes.compute_once, []
-
-    def compute_and_lose(frame, **options):
-        computed = compute_once(frame, **options)
-        if not losses:
-            losses.append(computed)
-            for rdd in spark.sparkContext._jsc.getPersistentRDDs().values():
-                rdd.unpersist(True)
-        return computed
-
-    monkeypatch.setattr(changes, "compute_once", compute_and_lose)
+    losses = lose_computed_rows(spark, monkeypatch, changes, times=1)
     late = [Event(1, 3, "b", "x")]
     apply_rows(spark, table, query_of(late), **OPTIONS)
     assert len(losses) == 1 and visible_rows(table) == model_of_history([*BEGIN, *late])

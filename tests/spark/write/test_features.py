@@ -1,7 +1,4 @@
-"""Writes of every mode are correct in tables with deletion vectors, a change data feed, or clustering.
-
-In-commit timestamps are part of the same proof.
-"""
+"""Writes of every mode are correct in tables with deletion vectors, a change feed, clustering or other features."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from deltalite.storage.opening import open_store
 from tests.support.tables import (
     actions_of,
     folder_content,
+    ids,
     rows,
     schema_json,
     spark_rows,
@@ -32,10 +30,6 @@ from tests.support.tables import (
 from tests.support.vectors import inline_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
-
-
-def ids(table, **version):
-    return sorted(row[0] for row in rows(table, **version))
 
 
 def time_of(ms):

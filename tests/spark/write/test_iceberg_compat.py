@@ -1,6 +1,6 @@
 """Data files contain the partition columns when the table has Iceberg compatibility.
 
-The feature for these columns alone has the same effect.
+The feature `materializePartitionColumns` has the same effect without Iceberg compatibility.
 """
 
 from __future__ import annotations

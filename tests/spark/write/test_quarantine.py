@@ -14,6 +14,7 @@ from deltalite.requests import Audit, Source, TableRequest
 from deltalite.results import OperationResult
 from deltalite.spark.hadoop.folders import folder_of
 from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.quarantine import fail_at_target_commit, quarantine_options, rejected_rows
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, delta_rs_rows, folder_content, rows, values, write_rows
 
@@ -21,18 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 CUSTOMERS = {"name": "customers", "rows": "customer IS NULL"}
 AMOUNTS = {"name": "amounts", "rows": "twice < 0 OR day IS NULL", "max_share": 1}
-
-
-def options(quarantine, *audits):
-    """The options of a request with these audits of level `quarantine`."""
-    rejecting = tuple(Audit(**{"level": "quarantine", **audit}) for audit in audits)
-    return {"audits": rejecting, "quarantine": str(quarantine)}
-
-
-def quarantined(quarantine):
-    """The quarantined rows as dictionaries, with the decoded record, in the order of the records."""
-    table_rows = sorted(DeltaTable(str(quarantine)).to_arrow().to_pylist(), key=lambda row: row["record"])
-    return [{**row, "record": json.loads(row["record"])} for row in table_rows]
 
 
 @pytest.mark.smoke
@@ -57,24 +46,26 @@ def test_rejected_rows_are_quarantined_once_as_they_would_be_stored(spark, tmp_p
         "5, 'c', 1D, NULL, '', NULL, NULL",
         "6, 'd', 1D, NULL, 'y', NULL, NULL",
     )
-    audits = options(quarantine, CUSTOMERS, AMOUNTS)
+    audits = quarantine_options(quarantine, CUSTOMERS, AMOUNTS)
     first = write_rows(spark, table, query, run="first", **audits)
     assert [row[:2] for row in rows(table)] == [(1, "a  "), (4, "b  "), (6, "d  ")]
     assert delta_rs_rows(table) == rows(table)
     assert all("rejected" not in file and "/" in file for file in map(str, data_files(table)))
     customers = "audit 'customers' rejects rows for which (customer IS NULL) is true"
     amounts = "audit 'amounts' rejects rows for which (twice < 0 OR day IS NULL) is true"
-    shown = quarantined(quarantine)
-    assert [(row["audit"], row["reason"]) for row in shown] == [
+    quarantined_rows = rejected_rows(quarantine)
+    assert [(row["audit"], row["reason"]) for row in quarantined_rows] == [
         ("customers", f"The {customers}."), ("customers", f"The {customers}, and the {amounts}."),
         ("amounts", f"The {amounts}."),
     ]  # fmt: skip
-    assert shown[0]["record"] == {
+    assert quarantined_rows[0]["record"] == {
         "id": 2, "customer": None, "amount": 999.0, "at": "2026-01-01T00:00:00.000001Z", "day": "x", "reason": "why",
         "rejected": 1, "twice": 1998,
     }  # fmt: skip
-    assert (shown[2]["record"]["id"], shown[2]["record"]["day"]) == (5, None), "readers get null for an empty text"
-    assert {(row["run"], row["target"], row["file"], row["line"]) for row in shown} == {
+    assert (quarantined_rows[2]["record"]["id"], quarantined_rows[2]["record"]["day"]) == (5, None), (
+        "readers get null for an empty text"
+    )
+    assert {(row["run"], row["target"], row["file"], row["line"]) for row in quarantined_rows} == {
         ("first", str(table), None, None)
     }
     assert delta_rs_rows(quarantine) == rows(quarantine)
@@ -96,7 +87,7 @@ def test_rejected_rows_are_quarantined_once_as_they_would_be_stored(spark, tmp_p
     assert (clean.quarantine.version, clean.quarantine.rows, clean.audits[0].measured) == (None, 0, 0)
     dynamic = write_rows(
         spark, table, query, run="dynamic", mode="overwrite", partition_overwrite="dynamic",
-        **options(quarantine, CUSTOMERS, AMOUNTS, {"name": "last", "rows": "id IN (4, 6)", "max_share": 1}),
+        **quarantine_options(quarantine, CUSTOMERS, AMOUNTS, {"name": "last", "rows": "id IN (4, 6)", "max_share": 1}),
     )  # fmt: skip
     assert [row[0] for row in rows(table)] == [1, 4, 6, 7], "a partition without a good row is not replaced"
     assert dynamic.quarantine.rows == 5
@@ -106,10 +97,12 @@ def test_rejected_rows_are_quarantined_once_as_they_would_be_stored(spark, tmp_p
 
 
 def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch):
-    """Also if two computations of the query return different rows."""
+    """The table and the quarantine get the same rows, even if two computations of the query would differ."""
     quarantine = tmp_path / "quarantine"
     query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(2000))"
-    halves = options(quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"})
+    halves = quarantine_options(
+        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
+    )
 
     def check_halves(table, run):
         result = write_rows(
@@ -117,7 +110,7 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
             properties=properties, **halves,
         )  # fmt: skip
         written = rows(table)
-        rejected = [row for row in quarantined(quarantine) if row["run"] == run]
+        rejected = rejected_rows(quarantine, run)
         records = [tuple(row["record"].values()) for row in rejected]
         assert sorted(row_id for row_id, _ in [*written, *records]) == list(range(2000))
         assert all(draw >= 30 and draw % 5 for _, draw in written)
@@ -141,12 +134,12 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
 def test_identity_values_have_no_gaps_and_are_no_part_of_a_condition(spark, tmp_path):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     define_table(spark, TableRequest(table=str(table), schema="n BIGINT GENERATED ALWAYS AS IDENTITY, x INT"))
-    odd = options(quarantine, {"name": "odd", "rows": "x % 2 = 1"})
+    odd = quarantine_options(quarantine, {"name": "odd", "rows": "x % 2 = 1"})
     write_rows(spark, table, "SELECT explode(sequence(1, 100)) AS x", run="r", **odd)
     assert sorted(number for number, _ in rows(table)) == list(range(1, 51))
-    assert {row["record"]["n"] for row in quarantined(quarantine)} == {None}
+    assert {row["record"]["n"] for row in rejected_rows(quarantine)} == {None}
     with pytest.raises(InvalidRequestError, match="it reads the IDENTITY column 'n'"):
-        write_rows(spark, table, "SELECT 1 AS x", **options(quarantine, {"name": "n", "rows": "N > 1"}))
+        write_rows(spark, table, "SELECT 1 AS x", **quarantine_options(quarantine, {"name": "n", "rows": "N > 1"}))
 
 
 def test_a_write_with_too_many_rejected_rows_fails_and_commits_nothing(spark, tmp_path):
@@ -155,14 +148,14 @@ def test_a_write_with_too_many_rejected_rows_fails_and_commits_nothing(spark, tm
     before = folder_content(tmp_path)
     query = values("id, customer", "1, NULL", "2, NULL", "3, 'a'")
     with pytest.raises(AuditFailedError) as failure:
-        write_rows(spark, table, query, run="r", **options(quarantine, CUSTOMERS))
+        write_rows(spark, table, query, run="r", **quarantine_options(quarantine, CUSTOMERS))
     assert "'customers' (rows on new_rows): measured 2 of 3 rows, allowed max_share=0.5" in str(failure.value)
     assert """Samples of 'customers': {"customer": null, "id": 1}, {"customer": null, "id": 2}.""" in str(failure.value)
     with pytest.raises(AuditFailedError) as failure:
-        write_rows(spark, table, query, run="r", **options(quarantine, {**CUSTOMERS, "samples": 0}))
+        write_rows(spark, table, query, run="r", **quarantine_options(quarantine, {**CUSTOMERS, "samples": 0}))
     assert "Samples" not in str(failure.value)
     failing = Audit(name="ids", rows="id = 3")
-    rejecting = options(quarantine, {**CUSTOMERS, "max_rows": 2})
+    rejecting = quarantine_options(quarantine, {**CUSTOMERS, "max_rows": 2})
     with pytest.raises(AuditFailedError, match="'ids'"):  # audits of other levels see the good rows
         write_rows(spark, table, query, run="r", **{**rejecting, "audits": (*rejecting["audits"], failing)})
     write_rows(spark, tmp_path / "other", "SELECT 1 AS id")
@@ -173,7 +166,7 @@ def test_a_write_with_too_many_rejected_rows_fails_and_commits_nothing(spark, tm
     ):
         sources = {"in": Source(format="parquet", path=str(tmp_path / "in" / "*.parquet"))}
         with pytest.raises(Exception, match=problem):
-            write_rows(spark, table, query, run="r", sources=sources, **options(address, CUSTOMERS))
+            write_rows(spark, table, query, run="r", sources=sources, **quarantine_options(address, CUSTOMERS))
     after = folder_content(tmp_path)
     assert {name for name in after if "_delta_log" in name and "other" not in name} == {
         name for name in before if "_delta_log" in name
@@ -184,20 +177,16 @@ def test_a_write_with_too_many_rejected_rows_fails_and_commits_nothing(spark, tm
 @pytest.mark.campaign
 def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
-    audits = options(quarantine, CUSTOMERS)
+    audits = quarantine_options(quarantine, CUSTOMERS)
     write_rows(spark, source, values("id, customer", "1, NULL", "2, 'a'"))
     sources = {"source": Source(format="delta", path=str(source), incremental=True)}
-
-    def fail():
-        raise SourceError("killed", remedy="")
-
-    run_before_commits(monkeypatch, lambda: None, fail)  # the quarantine, then the target
+    fail_at_target_commit(monkeypatch)
     with pytest.raises(SourceError, match="killed"):
         write_rows(spark, table, run="r", sources=sources, **audits)
-    assert [row["record"]["id"] for row in quarantined(quarantine)] == [1]
+    assert [row["record"]["id"] for row in rejected_rows(quarantine)] == [1]
     write_rows(spark, source, values("id, customer", "3, NULL", "4, 'a'", "5, 'a'"))
     assert write_rows(spark, table, run="r", sources=sources, **audits).quarantine.rows == 2
-    assert [row["record"]["id"] for row in quarantined(quarantine)] == [1, 3]
+    assert [row["record"]["id"] for row in rejected_rows(quarantine)] == [1, 3]
     # A rival that commits between the two commits: the job commits the same files, and no rows a second time.
     query = values("id, customer", "6, NULL", "7, 'b'")
     rival = values("id, customer", "8, 'c'")
@@ -209,13 +198,13 @@ def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
     assert (result.quarantine.rows, result.quarantine.version) == (1, DeltaTable(str(quarantine)).version)
     assert [row[0] for row in rows(table)] == [2, 4, 5, 7]
     assert sum("commitInfo" in action for action in actions_of(quarantine, result.quarantine.version)) == 1
-    # A rival loads the new version of the source, so the run has nothing to load and takes its rows back.
+    # A rival loads the new version of the source, so the run has nothing to load and removes its rejected rows.
     write_rows(spark, source, values("id, customer", "9, NULL", "10, 'd'"))
     run_before_commits(
         monkeypatch, lambda: None, lambda: write_rows(spark, table, run="rival", sources=sources, **audits)
     )
     assert write_rows(spark, table, run="u", sources=sources, **audits).skip_reason
-    assert [row["run"] for row in quarantined(quarantine) if row["record"]["id"] == 9] == ["rival"]
+    assert [row["run"] for row in rejected_rows(quarantine) if row["record"]["id"] == 9] == ["rival"]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +221,7 @@ def test_a_cleared_run_replaces_rejected_rows_if_it_replaces_its_good_rows(spark
     def write(values_of_rows, generation, run="r"):
         query = values("id, customer", *values_of_rows)
         write_rows(
-            spark, table, query, run=run, generation=generation, **rerun, **options(quarantine, CUSTOMERS)
+            spark, table, query, run=run, generation=generation, **rerun, **quarantine_options(quarantine, CUSTOMERS)
         )  # fmt: skip
         table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
         return [row["txn_version"] for row in table_rows if row["run"] == "r"]
@@ -241,14 +230,14 @@ def test_a_cleared_run_replaces_rejected_rows_if_it_replaces_its_good_rows(spark
     assert write(["1, NULL", "2, 'a'"], 0) == [0]
     assert sorted(write(["1, NULL", "2, 'a'"], 1)) == ([0, 1] if is_kept else [1]), "each bad row once"
     assert sorted(write(["1, 'correct'", "2, 'a'"], 2)) == ([0, 1] if is_kept else []), "a row is in one table"
-    assert [row["run"] for row in quarantined(quarantine)].count("other") == 1
+    assert [row["run"] for row in rejected_rows(quarantine)].count("other") == 1
 
 
-def test_a_write_of_bad_rows_only_replaces_nothing(spark, tmp_path):
+def test_an_overwrite_with_only_bad_rows_replaces_nothing(spark, tmp_path):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     write_rows(spark, table, values("id, customer", "1, 'a'", "20, 'b'"))
     query = values("id, customer", "2, NULL", "-1, 'c'")
-    audits = options(quarantine, CUSTOMERS, {"name": "ids", "rows": "id < 0"})
+    audits = quarantine_options(quarantine, CUSTOMERS, {"name": "ids", "rows": "id < 0"})
     for replaced in ({}, {"replace_where": "id < 10"}):
         with pytest.raises(AuditFailedError, match="'customers', 'ids' together reject 2 of 2 rows"):
             write_rows(spark, table, query, run="r", mode="overwrite", **replaced, **audits)
@@ -257,7 +246,7 @@ def test_a_write_of_bad_rows_only_replaces_nothing(spark, tmp_path):
 
 def test_a_condition_that_fails_for_a_row_is_an_error_of_its_audit(spark, tmp_path):
     query = values("id, x", "1, 'a'", "2, '3'")
-    numbers = options(
+    numbers = quarantine_options(
         tmp_path / "quarantine", {"name": "first", "rows": "id < 0"}, {"name": "num", "rows": "INT(x) < 0"}
     )
     with pytest.raises(InvalidRequestError, match=r"the audit 'num' with the SQL \(INT\(x\) < 0\) fails") as failure:
@@ -271,7 +260,7 @@ def test_a_condition_that_fails_for_a_row_is_an_error_of_its_audit(spark, tmp_pa
 def test_a_copy_has_one_quarantine_for_bad_records_and_rejected_rows(spark, tmp_path, caplog):
     landing, table, quarantine = tmp_path / "landing", tmp_path / "t", tmp_path / "quarantine"
     write_file(landing, "a.csv", "id,customer\n1,a\nx,a\n2,\n3,c\n")
-    audits = options(quarantine, CUSTOMERS)
+    audits = quarantine_options(quarantine, CUSTOMERS)
     before = folder_content(tmp_path)
     schema = "id INT, customer STRING"
     checked = copy_files(spark, table, landing, run="r", schema=schema, validate_only=10, **audits)
