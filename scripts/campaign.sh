@@ -28,14 +28,16 @@ run_family() { # runs the tests of a family in the environment: run_family NAME 
 }
 
 mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort)
+random_tables=tests/interop/test_differential.py
 races=(tests/spark/merge/test_concurrent_merges.py tests/spark/row_changes/test_by_model.py)
 
 # The plugin of Hypothesis sets the marker `hypothesis`.
 DELTALITE_FUZZ="$FACTOR" run_family random-examples tests/unit tests/faults -m hypothesis
-# One file has most of these tests, so `worksteal` lets several workers run the tests of a file.
+# One file has all or most tests of the next two families. `worksteal` lets several workers run the tests of a file.
 run_family golden-tables --dist worksteal "${golden[@]}"
+DELTALITE_FUZZ="$FACTOR" run_family random-tables --dist worksteal "$random_tables"
 run_family kills-and-races tests/faults "${races[@]}"
-DELTALITE_FUZZ="$FACTOR" run_family other-engines tests/interop tests/storage
+DELTALITE_FUZZ="$FACTOR" run_family other-engines tests/interop tests/storage --ignore "$random_tables"
 run_family airflow tests/airflow tests/examples tests/system tests/demo
 run_family clusters tests/clusters
 run_family everything-else tests --ignore tests/clusters --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     """Maintain many Delta tables in one Spark application: optimize, checkpoint and vacuum where due.
 
-    The job measures each table by its log, and runs only the steps that are due by the thresholds below. Several tables
+    The job measures each table from its log, and runs only the steps that are due by the thresholds below. Several tables
     are maintained at the same time, the ones with the largest gain first. The steps are those of
     ``DeltaOptimizeOperator``, ``DeltaCheckpointOperator`` and ``DeltaVacuumOperator``. A clustered table is clustered.
 
