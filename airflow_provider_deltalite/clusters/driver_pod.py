@@ -63,7 +63,7 @@ class DriverPod:
     namespace: str
     name: str
 
-    def take_secret(self, secret: str) -> bool:
+    def become_owner(self, secret: str) -> bool:
         """Make the pod the owner of a Secret, and return whether the pod exists. Kubernetes deletes both together.
 
         Raises:
@@ -108,7 +108,7 @@ class DriverPod:
         return None if answer is None else _status_of(*answer)
 
     def is_being_deleted(self) -> bool:
-        """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
+        """Whether someone has deleted the pod, but the pod still exists.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
@@ -225,7 +225,7 @@ def _status_of(pod: Any, now: dt.datetime) -> PodStatus:
 def _is_deletion_late(pod: Any, now: dt.datetime) -> bool:
     """Whether a pod still exists, although its node should have ended it within the grace period.
 
-    Kubernetes has added the grace period to the time of the deletion.
+    The deletion timestamp is the end of the grace period.
     """
     deletion: dt.datetime | None = pod.metadata.deletion_timestamp
     return deletion is not None and (now - deletion).total_seconds() > _LATE_SECONDS
