@@ -113,7 +113,7 @@ def has_questions(audits: object) -> bool:
     )
 
 
-def refuse_without_questions() -> None:
+def check_can_ask() -> None:
     """Raise an error if this Airflow cannot ask a person.
 
     Raises:

@@ -19,15 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from airflow_provider_deltalite.assets._uri import TABLE_SCHEMES
 from deltalite.errors import DeltaLiteError
 from deltalite.storage.locations import TableLocation, canonical_address, parse_location
 
 _KEY_LENGTH = 20
 _MASK = "***"  # Airflow stores this text in place of a secret.
-# The storage of tables. An asset with another scheme is a table only if a watcher of this package polls it.
-_TABLE_SCHEMES = frozenset(
-    {"file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +149,7 @@ def known_tables(
             conn_id = written_table.conn_id or _conn_id_of(location, starts)
             table = replace(_table_at(location, conn_id), producers=(written_table.task,))
             uses[table.key].append(table)
-    return {key: _joined(of_table) for key, of_table in uses.items()}
+    return {key: _joined(uses_of_table) for key, uses_of_table in uses.items()}
 
 
 def key_of(address: str) -> str | None:
@@ -201,19 +198,20 @@ def _may_see(use: KnownTable, reader: Reader) -> bool:
 def _location(asset: AssetFacts) -> TableLocation | None:
     """Return the address of an asset that may be a table; None for any other asset.
 
-    `delta_asset` gives an asset the URI as its name.
+    An asset with the scheme of another storage is a table only if a watcher of this package polls it. `delta_asset`
+    gives an asset the URI as its name.
     """
     if asset.watched_table is not None:
         return _parsed(asset.watched_table)
     if asset.name != asset.uri or ":" not in asset.uri:
         return None
     location = _parsed(asset.uri)
-    return location if location is not None and location.scheme in _TABLE_SCHEMES else None
+    return location if location is not None and location.scheme in TABLE_SCHEMES else None
 
 
 def _written_location(address: str) -> TableLocation | None:
     """Return the address of a table that a task wrote; None if it is relative to a folder of the worker, or masked."""
-    is_complete = address.startswith("/") or address.partition(":/")[0].lower() in _TABLE_SCHEMES
+    is_complete = address.startswith("/") or address.partition(":/")[0].lower() in TABLE_SCHEMES
     return _parsed(address) if is_complete and _MASK not in address else None
 
 
