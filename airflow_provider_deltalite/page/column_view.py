@@ -59,7 +59,7 @@ def columns_view(overview: TableOverview, result: Result[Statistics] | None, *, 
         lines=[_line(column, values, is_pending=is_pending, shows_values=shows_values) for column, values in rows],
         shows_values=shows_values,
         is_pending=is_pending,
-        problem="" if error is None else f"{error.kind}: {error.message}",
+        problem="" if error is None else error.text,
         limit=MAX_COLUMNS if overview.column_count > MAX_COLUMNS else None,
     )
 

@@ -58,7 +58,7 @@ class Read(Generic[T]):
             self.value = None if run is None else run()
         except Exception as error:  # noqa: BLE001  an unreadable table must not end a thread of the pool
             self.error = RowError.of(error)
-        except BaseException as error:  # noqa: BLE001  neither must an exit that a client of a storage raises
+        except BaseException as error:  # noqa: BLE001  a client of a storage may raise an exit, which must not end it either
             self.error = RowError.of(RuntimeError(f"The read ended with {type(error).__name__}"))
         self.finish()
 
@@ -132,7 +132,7 @@ class ReadPool:
             return new_read
 
     def _refusal(self, queues: _Storage) -> str:
-        """Return why a storage takes no more reads; an empty text if it does."""
+        """Return why the pool refuses another read of a storage; an empty text if it accepts the read."""
         if len(queues.urgent) + len(queues.others) >= self._max_waiting:
             return f"Too many reads wait for {shown_text(queues.name)}. Try again in a minute."
         if not queues.threads and self._thread_count() >= self._max_threads:

@@ -55,13 +55,9 @@ class Roots:
         try:
             folders = matching_folders(root, lambda address: listed_tree(self._open_store(address)))
         except Exception as error:  # noqa: BLE001  clients of storage raise errors of any class
-            self._cache.put(("root", root), ((), f"Could not list {root} of [deltalite] ui_tables: {_text(error)}"))
+            problem = f"Could not list {root} of [deltalite] ui_tables: {RowError.of(error).text}"
+            self._cache.put(("root", root), ((), problem))
             return ()
         problem = f"{root} matches {len(folders)} folders; the page shows the first {_MAX_TABLES}."
         self._cache.put(("root", root), (tuple(folders[:_MAX_TABLES]), problem if len(folders) > _MAX_TABLES else ""))
         return tuple(folders)
-
-
-def _text(error: Exception) -> str:
-    row_error = RowError.of(error)
-    return f"{row_error.kind}: {row_error.message}"

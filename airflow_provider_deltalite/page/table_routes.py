@@ -103,7 +103,7 @@ class TableRoutes(Routes):
         )
 
     async def measures(self, request: Request, key: str) -> HTMLResponse:
-        """Show the parts of a table's page that need its measures, when they are there; 202 otherwise."""
+        """Show the parts of a table's page that need its measures. The status is 202 until the measures are read."""
         table = await self.open_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
@@ -121,7 +121,7 @@ class TableRoutes(Routes):
         )
 
     async def columns(self, request: Request, key: str) -> HTMLResponse:
-        """Show the schema of a table with the statistics of the columns, when they are there; 202 otherwise."""
+        """Show the schema of a table with the statistics of its columns. The status is 202 until these are read."""
         table = await self.open_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
@@ -145,7 +145,7 @@ class TableRoutes(Routes):
         return self.services.settings.shows_rows and await run_in_threadpool(reader_of(request).may_read_rows)
 
     def _measured(self, table: KnownTable, result: Result[TableOverview]) -> MeasuredView:
-        """Return the parts of a page that need measures by now. Starts the read of measures that are not there."""
+        """Return the parts of a page that need measures. If the measures are missing, start to read them."""
         overview = result.value
         measures = None
         if overview is not None and overview.measures is None:

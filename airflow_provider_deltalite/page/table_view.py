@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_deltalite.page.explanations import explain_feature, explain_property
 from airflow_provider_deltalite.page.known_tables import KnownTable
-from airflow_provider_deltalite.page.snippets import Snippet, mending_operator
+from airflow_provider_deltalite.page.snippets import Snippet, maintenance_operator
 from deltalite.inspection.commit_entries import CommitEntry
 from deltalite.inspection.overview import TableOverview
 from deltalite.inspection.table_rows import Outcome, StepOutcome
@@ -51,7 +51,7 @@ def advice_of(table: KnownTable, steps: Sequence[StepOutcome]) -> list[Advice]:
             step=step.step.value,
             is_due=step.outcome is Outcome.DUE,
             reason=step.reason,
-            snippet=mending_operator(table, step.step),
+            snippet=maintenance_operator(table, step.step),
         )
         for step in steps
     ]

@@ -88,6 +88,11 @@ class RowError:
         is_retryable = error.retryable if isinstance(error, DeltaLiteError) else True
         return cls(kind=type(error).__name__, message=shown_text(str(error)), is_retryable=is_retryable)
 
+    @property
+    def text(self) -> str:
+        """The class and the message in one line."""
+        return f"{self.kind}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
@@ -159,7 +164,7 @@ class TableRow:
     def summary(self) -> str:
         """One text: the error, or the steps that were done or are due, or the word healthy."""
         if self.error is not None:
-            return f"{self.error.kind}: {self.error.message}"
+            return self.error.text
         if self.skip_reason is not None:
             return self.skip_reason
         quiet_outcomes = {Outcome.NOT_NEEDED}
