@@ -107,7 +107,7 @@ def client_of(tables: list[Path]) -> TestClient:
 
     services = Services(
         user_of=user_of,
-        reader_of=lambda _user: Everyone(),  # type: ignore[arg-type,return-value]
+        rights_of=lambda _user: Everyone(),  # type: ignore[arg-type,return-value]
         database=AssetList(tables),  # type: ignore[arg-type]
         settings=PageSettings(timeout_seconds=60.0),
         tables=TableReader(lambda address, _: open_store(address), pool, cache, now_ms=lambda: time.time_ns() // 10**6),

@@ -95,7 +95,7 @@ class KnownTable:
         return frozenset({*(task.dag_id for task in self.producers), *self.consumers})
 
 
-class Reader(Protocol):
+class UserRights(Protocol):
     """The rights of a user."""
 
     def may_read_assets(self) -> bool:
@@ -164,21 +164,21 @@ def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
     return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
 
 
-def visible_tables(tables: Mapping[str, KnownTable], reader: Reader) -> dict[str, KnownTable]:
+def visible_tables(tables: Mapping[str, KnownTable], rights: UserRights) -> dict[str, KnownTable]:
     """Return the tables that a user may see, as `visible_table` returns them."""
-    visible = ((key, visible_table(table, reader)) for key, table in tables.items())
+    visible = ((key, visible_table(table, rights)) for key, table in tables.items())
     return {key: table for key, table in visible if table is not None}
 
 
-def visible_table(table: KnownTable, reader: Reader) -> KnownTable | None:
+def visible_table(table: KnownTable, rights: UserRights) -> KnownTable | None:
     """Return a table with the uses that a user may see, and with the readable DAGs; None without such a use.
 
     The connection is that of the first of these uses.
     """
-    uses = [use for use in table.uses if _may_see(use, reader)]
+    uses = [use for use in table.uses if _may_see(use, rights)]
     if not uses:
         return None
-    dag_ids = reader.readable_dag_ids()
+    dag_ids = rights.readable_dag_ids()
     joined = _joined(uses)
     return replace(
         joined,
@@ -187,12 +187,12 @@ def visible_table(table: KnownTable, reader: Reader) -> KnownTable | None:
     )
 
 
-def _may_see(use: KnownTable, reader: Reader) -> bool:
-    if use.dag_ids & reader.readable_dag_ids():
+def _may_see(use: KnownTable, rights: UserRights) -> bool:
+    if use.dag_ids & rights.readable_dag_ids():
         return True
     if use.is_root:
-        return reader.may_read_assets()
-    return any(reader.may_read_asset(asset_id) for asset_id in use.asset_ids)
+        return rights.may_read_assets()
+    return any(rights.may_read_asset(asset_id) for asset_id in use.asset_ids)
 
 
 def _location(asset: AssetFacts) -> TableLocation | None:

@@ -77,7 +77,7 @@ class Read(Generic[T]):
 
 
 @dataclass(slots=True)
-class _Storage:
+class _StorageQueues:
     """The threads of a storage, and the reads that wait for one of them. `changed` wakes a thread."""
 
     name: str
@@ -105,13 +105,13 @@ class ReadPool:
         self._max_threads = max_threads
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
-        self._storages: dict[str, _Storage] = {}
+        self._storages: dict[str, _StorageQueues] = {}
         self._running: dict[Hashable, Read[Any]] = {}
 
     def read(self, storage: str, key: Hashable, run: Callable[[], T], *, is_urgent: bool = False) -> Read[T]:
         """Start a read, or return the read with the same key that has not ended."""
         with self._lock:
-            queues = self._storages.setdefault(storage, _Storage(storage, threading.Condition(self._lock)))
+            queues = self._storages.setdefault(storage, _StorageQueues(storage, threading.Condition(self._lock)))
             running = self._running.get(key)
             if running is not None:
                 if is_urgent and running in queues.others:
@@ -131,7 +131,7 @@ class ReadPool:
                 self._start_thread(queues)
             return new_read
 
-    def _refusal(self, queues: _Storage) -> str:
+    def _refusal(self, queues: _StorageQueues) -> str:
         """Return why the pool refuses another read of a storage; an empty text if it accepts the read."""
         if len(queues.urgent) + len(queues.others) >= self._max_waiting:
             return f"Too many reads wait for {shown_text(queues.name)}. Try again in a minute."
@@ -142,7 +142,7 @@ class ReadPool:
     def _thread_count(self) -> int:
         return sum(queues.threads for queues in self._storages.values())
 
-    def _start_thread(self, queues: _Storage) -> None:
+    def _start_thread(self, queues: _StorageQueues) -> None:
         thread = threading.Thread(target=self._work, args=(queues,), name="deltalite-page", daemon=True)
         try:
             thread.start()
@@ -155,7 +155,7 @@ class ReadPool:
         # A refused read ends while `read` holds the lock, and was never stored.
         self._running.pop(key, None)
 
-    def _work(self, queues: _Storage) -> None:
+    def _work(self, queues: _StorageQueues) -> None:
         while True:
             with self._lock:
                 read = queues.next_read()
