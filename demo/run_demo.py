@@ -249,8 +249,7 @@ def run_day(demo: Demo, day: date, runs: AllDagRuns, *, starts_shop: bool) -> tu
     """Run the two DAGs for a day. Return the return values of `load` and `summarize`.
 
     While the report waits, the function waits for the archive of classes. With `starts_shop`, it then triggers
-    `shop_lake`. This run comes after that of the report, which first makes rows of Airflow's database that all runs
-    need.
+    `shop_lake`. The report runs first, because the first DAG run makes rows of Airflow's database that all others need.
     """
     with demo.console.status(f"{day}: starting the report"):
         runs.report.start(day)

@@ -70,10 +70,10 @@ class DriverPod:
             InvalidRequestError: The worker may not read the pod or change the Secret.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        if answer is None:
+        pod_and_time = self._read_if_exists()
+        if pod_and_time is None:
             return False
-        pod, _ = answer
+        pod, _ = pod_and_time
         owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": str(pod.metadata.uid)}
         with explain_errors(f"make the pod {self.name} the owner of the Secret {secret}"):
             self.api.patch_namespaced_secret(
@@ -104,8 +104,8 @@ class DriverPod:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        return None if answer is None else _status_of(*answer)
+        pod_and_time = self._read_if_exists()
+        return None if pod_and_time is None else _status_of(*pod_and_time)
 
     def is_being_deleted(self) -> bool:
         """Whether someone has deleted the pod, but the pod still exists.
@@ -114,8 +114,8 @@ class DriverPod:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        return answer is not None and answer[0].metadata.deletion_timestamp is not None
+        pod_and_time = self._read_if_exists()
+        return pod_and_time is not None and pod_and_time[0].metadata.deletion_timestamp is not None
 
     def read_log(self) -> list[str]:
         """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
@@ -181,7 +181,7 @@ class DriverPod:
             raise
         return True
 
-    def _find(self) -> tuple[Any, dt.datetime] | None:
+    def _read_if_exists(self) -> tuple[Any, dt.datetime] | None:
         """Return the pod, and the time of the answer by the clock of the API server; None if the pod does not exist."""
         try:
             return self._read()

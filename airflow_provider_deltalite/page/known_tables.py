@@ -173,7 +173,7 @@ def visible_tables(tables: Mapping[str, KnownTable], rights: UserRights) -> dict
 def visible_table(table: KnownTable, rights: UserRights) -> KnownTable | None:
     """Return a table with the uses that a user may see, and with the readable DAGs; None without such a use.
 
-    The connection is that of the first of these uses.
+    The table has the connection of the first of these uses.
     """
     uses = [use for use in table.uses if _may_see(use, rights)]
     if not uses:
@@ -248,7 +248,7 @@ def _conn_id_of(location: TableLocation, starts: Iterable[tuple[str, str]]) -> s
 
 
 def _joined(uses: Sequence[KnownTable]) -> KnownTable:
-    """Return the table of one or more uses; its connection is that of the first use."""
+    """Return the table of one or more uses, with the connection of the first use."""
     return replace(
         uses[0],
         asset_ids=tuple(dict.fromkeys(asset_id for use in uses for asset_id in use.asset_ids)),

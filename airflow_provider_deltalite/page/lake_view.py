@@ -65,8 +65,8 @@ def lake_row(
 
     Args:
         table: the table, as the user may see it.
-        result: its overview by now.
-        measures: the measures of a table whose overview lacks them.
+        result: the read of its overview.
+        measures: the read of its measures, if the overview lacks them.
         schedules: the schedules of DAGs by their ids.
         now: the time, for the freshness.
         seconds: how long the page has waited.

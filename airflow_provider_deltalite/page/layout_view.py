@@ -25,7 +25,7 @@ class SizeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A partition, and the width of its bar in pixels. `values` are those of the partition columns."""
+    """A partition, and the width of its bar in pixels. `values` has a text for each partition column."""
 
     values: tuple[str, ...]
     size: PartitionSize

@@ -128,7 +128,7 @@ class ListRoutes(Routes):
         ]
 
     def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:
-        """Return the measures by now of a table with very many files, and start their read."""
+        """Return the read of the measures of a table with very many files. Start this read if it has not started."""
         overview = result.value
         if overview is None or overview.measures is not None:
             return None

@@ -2,9 +2,9 @@
 
 Python cannot stop a thread that waits for storage. So each storage has a few separate threads, and a page waits
 for a result without holding a thread. Requests for the same result share one read, and a read that a page needs comes
-before those of a list. If a storage hangs, its threads hang, its queue fills, and later reads are refused; other
-storages go on. The threads are daemons, so they do not keep the API server from ending. A read of commits starts
-further threads, which are not daemons (`log/commit_infos.py`, `inspection/growth.py`).
+before the reads of a list. If a storage hangs, its threads hang, its queue fills, and the pool refuses later reads of
+this storage. Other storages go on. The threads are daemons, so they do not keep the API server from ending. A read of
+commits starts further threads, which are not daemons (`log/commit_infos.py`, `inspection/growth.py`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Overviews are read again if they are older than the caller allows; without a new commit this costs two requests. The key
 of each value contains the connection that read it, so users of another connection do not get the value. Versions never
 change, so their commits and changes are cached without an age. An error is cached for some seconds, so that reloads do
-not add requests to a storage in trouble. A missing table is no such error.
+not add requests to a storage in trouble. The error of a missing table is not cached.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(Generic[T]):
-    """The result of a read by now.
+    """The result of a read so far.
 
     - `value`: the value that the read returned. While the read runs, it is the cached value, or None without one.
     - `error`: the error of a failed read.
@@ -86,7 +86,7 @@ class Lookup(Generic[T]):
         return [] if self.read is None else [self.read]
 
     def result(self, *, max_stale_seconds: float = 0.0) -> Result[T]:
-        """Return the result by now. While the read runs, a cached value up to `max_stale_seconds` old is fresh."""
+        """Return the result so far. While the read runs, a cached value up to `max_stale_seconds` old is fresh."""
         if self.error is not None:
             return Result(state=State.FAILED, error=self.error)
         read = self.read

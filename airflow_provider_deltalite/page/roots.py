@@ -26,7 +26,7 @@ class Roots:
         self._cache = cache
 
     def listings(self, roots: Iterable[str]) -> list[Read[tuple[str, ...]]]:
-        """Start the listings that are due, and return those of patterns without any listing so far."""
+        """Start the listings that are due. Return the listings of patterns that have no result yet."""
         first_listings = []
         for root in filter(has_pattern, roots):
             cached = self._cache.get(("root", root))
@@ -36,7 +36,7 @@ class Roots:
         return first_listings
 
     def addresses(self, roots: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the addresses that are known by now, and sentences about patterns without a listing."""
+        """Return the addresses that are known so far, and sentences about patterns without a result."""
         addresses: list[str] = []
         problems: list[str] = []
         for root in roots:

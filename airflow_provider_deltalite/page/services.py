@@ -85,7 +85,7 @@ class Database(Protocol):
         ...
 
     def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
-        """Return the schedules of those of the DAGs that this Airflow has."""
+        """Return the schedules of DAGs by their ids, without the DAGs that this Airflow lacks."""
         ...
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:

@@ -160,7 +160,7 @@ class TableRoutes(Routes):
         rows: str = "",
         where: Annotated[list[str] | None, Query()] = None,
     ) -> RedirectResponse:
-        """Lead from a form to the page of the version that the user entered; the parameters are those of that page."""
+        """Redirect a form to the page of the version that the user entered. The route `version` has the parameters."""
         table = await self.open_table(request, key)
         conditions = [condition for condition in where or () if condition.strip()]
         address = self.links(request).version(table.key, version, rows=RowChoice.of(rows), where=conditions)
