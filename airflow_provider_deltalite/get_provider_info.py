@@ -64,8 +64,8 @@ def get_provider_info() -> dict[str, Any]:
                     "namespace": {
                         "description": (
                             "The first part of every transaction identifier (app id) that tasks write into tables. "
-                            "Give each Airflow deployment another namespace. Two deployments that write to one table "
-                            "with the same namespace and DAGs would skip each other's runs."
+                            "Give each Airflow deployment a different namespace. Two deployments that write to one "
+                            "table with the same namespace and DAGs would skip each other's runs."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

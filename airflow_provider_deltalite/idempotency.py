@@ -33,6 +33,13 @@ _TIMES_OF_RUN = {
 }
 
 
+def configured_namespace() -> str:
+    """Return the setting `[deltalite] namespace`, the first part of each app id."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return str(conf.get("deltalite", "namespace", fallback="airflow"))
+
+
 def app_id(namespace: str, *, dag_id: str, task_id: str, map_index: int, run_id: str) -> str:
     """Return `<namespace>/<dag_id>/<task_id>/<map_index>/<run_id>`, with `%` and `/` inside a part percent-encoded."""
     return "/".join(_escaped(part) for part in (namespace, dag_id, task_id, str(map_index), run_id))
@@ -176,9 +183,7 @@ def app_id_of(
     Raises:
         InvalidRequestError: the arguments do not name one task.
     """
-    from airflow.providers.common.compat.sdk import conf
-
-    namespace = conf.get("deltalite", "namespace", fallback="airflow")
+    namespace = configured_namespace()
     match task_id, run_id, idempotency_key:
         case None, None, str():
             return keyed_app_id(namespace, dag_id=dag_id, idempotency_key=idempotency_key)

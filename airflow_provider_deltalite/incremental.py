@@ -1,4 +1,4 @@
-"""Sources of which each run loads what is new, as the worker sees them: it starts no job if there is nothing new.
+"""Checks on the worker whether the sources of a run have anything new to load. If not, the task starts no job.
 
 - Incremental sources: the worker compares the offsets in the table's log with the newest versions of the sources.
 - Files that are loaded once: the worker lists the folder, and looks the files up in the record of the table.
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 
 def find_finished_run(
-    operator: DeltaCommitOperator, store: LogStore, request: CommitRequest, *, has_run: bool = False
+    operator: DeltaCommitOperator, store: LogStore, request: CommitRequest, *, has_job_ended: bool = False
 ) -> OperationResult | None:
     """Return the commit of this DAG run, or the result if the sources have nothing new. None if there is work to do.
 
-    The log is loaded once. `has_run` tells that a job of this task attempt has ended.
+    The log is loaded once. `has_job_ended` is whether a job of this task attempt has ended. Such a job has already
+    removed the rows that earlier attempts put into the quarantine.
 
-    Raises: as `watch.find_run`.
+    The errors are those of `watch.find_run`.
     """
     base = watch.newest_snapshot(store)
     if base is None:
@@ -42,7 +43,7 @@ def find_finished_run(
         result = _result_without_new_files(operator, base, request)
     else:
         result = _result_without_news(operator, base, request)
-    if result is None or has_run or not _may_have_uncommitted_rows(operator, base, request):
+    if result is None or has_job_ended or not _may_have_uncommitted_rows(operator, base, request):
         return result
     return None
 

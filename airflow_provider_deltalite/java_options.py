@@ -46,6 +46,8 @@ def java_options(settings: Mapping[str, str]) -> list[str]:
 def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]]:
     """Return two parts of the options of Java in a secret setting: the public options, and those with a secret.
 
+    If no single option shows the secret, all options count as secret.
+
     Raises:
         InvalidRequestError: The options have a quote without its end.
     """
@@ -61,10 +63,10 @@ def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]
 
 def java_arguments_text(arguments: Iterable[str]) -> str:
     """Return the text of a file with arguments, which `java` reads for the argument ``@file``."""
-    return "".join(f'"{_quoted(argument)}"\n' for argument in arguments)
+    return "".join(f'"{_escaped(argument)}"\n' for argument in arguments)
 
 
-def _quoted(argument: str) -> str:
-    """Escape an argument for quotes in a file of arguments."""
+def _escaped(argument: str) -> str:
+    """Escape an argument that stands between quotes in a file of arguments."""
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
     return escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")

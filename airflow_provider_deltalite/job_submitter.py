@@ -67,7 +67,7 @@ class JobSubmitter(Protocol):
 
     An `InvalidRequestError` (`deltalite.errors`) means that the service refuses the request. If `submit` raises it, the
     task fails for good; after any other exception, Airflow retries the task. If `state` raises it in three polls in a
-    row, the operator stops to wait; after any other exception, the operator polls again for up to 15 minutes.
+    row, the operator stops waiting; after any other exception, the operator polls again for up to 15 minutes.
     """
 
     def submit(self, job: SparkJob) -> str:

@@ -27,7 +27,7 @@ _SIGNALS: dict[int | None, str] = {137: _KILLED, -9: _KILLED, 143: _TERMINATED, 
 
 
 class JobReport(Protocol):
-    """The information of the hook about a job after spark-submit has ended."""
+    """The report of a job that has ended, from the hook of spark-submit or from a service."""
 
     @property
     def result(self) -> OperationResult | None:
@@ -133,7 +133,8 @@ def _find_if_readable(
 def _as_not_skipped(result: OperationResult) -> OperationResult:
     """Return the result of this task attempt: `skipped` is False, and `committed` is True if there is an app id.
 
-    The DAG run had no commit before this attempt. A result with a reason to skip is of this attempt and unchanged.
+    The DAG run had no commit before this attempt. A result with a `skip_reason` comes from this attempt, so the
+    function returns it unchanged.
     """
     if result.skip_reason:
         return result

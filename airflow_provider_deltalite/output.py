@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ _GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI obeys the 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
+_LEVEL_SETTING = "spark.log.level"
 _MAX_LINE_CHARACTERS = 16_384
 _MAX_OMITTED_LINES = 200
 _THRESHOLDS = {
@@ -122,7 +123,7 @@ class JobOutput:
         return "\n".join(self._omitted)
 
     def omits(self, text: str) -> bool:
-        """Whether the task's log omits `text`, which must be the line that `to_log` has yielded last."""
+        """Whether the task's log omits `text`, which must be the last line that `to_log` has yielded."""
         return self._last_line_is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
@@ -248,6 +249,21 @@ def level_of(line: str) -> int:
     """Return the log level that a line of output names; INFO if it names none."""
     match = _SPARK_LINE.match(line) or _JOB_LINE.match(line)
     return _LEVELS[match[1]] if match else logging.INFO
+
+
+def spark_log_level(conf: Mapping[str, Any]) -> int:
+    """Return the lowest level at which the task's log shows Spark's lines, as a number of Python's `logging`.
+
+    Args:
+        conf: The task's settings of Spark. Without `spark.log.level`, Airflow's setting applies.
+
+    Raises:
+        InvalidRequestError: Spark has no such level.
+    """
+    from airflow.providers.common.compat.sdk import conf as airflow_settings
+
+    default = airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
+    return spark_threshold(str(conf.get(_LEVEL_SETTING) or default))
 
 
 def spark_threshold(name: str) -> int:

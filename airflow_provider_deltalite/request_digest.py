@@ -7,8 +7,8 @@ The digest covers the rendered fields that decide the rows. It omits:
   same digests for old requests;
 - values of secret options of sources, because a short secret can be guessed from its hash.
 
-Audits check rows, and most of them decide no row. Only the conditions of audits of level `quarantine` are in the
-digest, because they leave rows out.
+Most audits only check rows, and do not decide which rows are written. So the digest contains only the conditions of
+audits of level `quarantine`, which leave rows out.
 
 A query parameter whose name marks a secret, such as `password`, also decides the rows. So the digest contains a slow
 hash of its value. Each field of the request, such as `query` or `query_params`, also has a short digest, so that an

@@ -5,8 +5,8 @@ so that the driver runs the code of the worker. The name of the zip contains a h
 is not packed again. The zip is in a folder of this user below the temporary folder. `cache_folder` says when the task
 uses a new folder instead.
 
-The zip also has the compiled modules. So a driver with the worker's version of Python compiles none, which would take a
-second for each job. A driver with another version uses the sources.
+The zip also has the compiled modules. So a driver with the worker's version of Python does not compile them, and each
+job starts a second earlier. A driver with another version uses the sources.
 
 Request and settings may contain passwords. Only the owner can open their folder, and the task removes the folder at its
 end. A killed worker leaves files behind, and a later task removes them. Each task locks its folders. A lock ends with

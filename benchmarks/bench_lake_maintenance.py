@@ -5,8 +5,9 @@ Each table has 12 small files that an optimize packs. Both sides only optimize, 
 measures some of these jobs (`DELTALITE_BENCH_SEPARATE`, 20) and multiplies their mean by the number of tables
 (`DELTALITE_BENCH_TABLES`, 200). It also compares one job with the separate jobs on the same number of tables, without
 a multiplication: set both numbers to 200 to measure 200 separate jobs, which takes about half an hour. One job for many
-tables runs before and one after the separate jobs, so a load that changes meanwhile shows as a difference between the
-two. The target for all tables is a ratio of at most 0.1. Airflow's time for each task does not count.
+tables runs before the separate jobs, and one runs after them. If the two ratios differ, the load of the machine has
+changed in the meantime. The target for all tables is a ratio of at most 0.1. Airflow's time for each task does not
+count.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def client_of(tables: list[Path]) -> TestClient:
 
     services = Services(
         user_of=user_of,
-        reader_of=lambda _user: Everyone(),  # type: ignore[arg-type,return-value]
+        rights_of=lambda _user: Everyone(),  # type: ignore[arg-type,return-value]
         database=AssetList(tables),  # type: ignore[arg-type]
         settings=PageSettings(timeout_seconds=60.0),
         tables=TableReader(lambda address, _: open_store(address), pool, cache, now_ms=lambda: time.time_ns() // 10**6),
@@ -119,7 +119,7 @@ def client_of(tables: list[Path]) -> TestClient:
     return TestClient(app)
 
 
-def answer(client: TestClient, path: str, expected: str) -> None:
+def get_page(client: TestClient, path: str, expected: str) -> None:
     """Get a page, and exit if it lacks a text."""
     response = client.get(f"/page{path}")
     if response.status_code != 200 or expected not in response.text:
@@ -152,21 +152,21 @@ def main() -> None:
         make_table()
     tables, large_table = make_lake(), TABLE.resolve()
     # The first page of a process imports and renders for the first time. The API server does this once.
-    answer(client_of(tables[:1]), f"/tables/{key_of(str(tables[0]))}", "Table features")
+    get_page(client_of(tables[:1]), f"/tables/{key_of(str(tables[0]))}", "Table features")
 
     logging.disable(logging.INFO)  # the client logs each request
     print(f"{'page':<44} {'time':>8} {'CPU':>8} {'limit':>6}")
     lake, name, pages = client_of(tables), f"list of {LAKE_TABLES:,} tables", f"Page 1 of {-(-LAKE_TABLES // 100)}"
-    print_time(f"{name}, first", lambda: answer(lake, "/lake", pages), limit_s=FIRST_LIMIT_S)
+    print_time(f"{name}, first", lambda: get_page(lake, "/lake", pages), limit_s=FIRST_LIMIT_S)
     print_time(f"{name}, all rows", lambda: wait_for_all(lake, "/lake?sort=name", "not read yet"))
-    print_time(f"{name}, again", lambda: answer(lake, "/lake", pages), limit_s=AGAIN_LIMIT_S, rounds=ROUNDS)
+    print_time(f"{name}, again", lambda: get_page(lake, "/lake", pages), limit_s=AGAIN_LIMIT_S, rounds=ROUNDS)
 
     client, path = client_of([large_table]), f"/tables/{key_of(str(large_table))}"
     name = f"table of {FILES:,} files"
-    print_time(f"{name}, first", lambda: answer(client, path, "data-measures="), limit_s=FIRST_LIMIT_S)
-    print_time(f"{name}, its measures", lambda: answer(client, f"{path}/measures", "Size of a file"))
-    print_time(f"{name}, its columns", lambda: answer(client, f"{path}/columns", "come from the statistics"))
-    print_time(f"{name}, again", lambda: answer(client, path, "Size of a file"), limit_s=AGAIN_LIMIT_S, rounds=ROUNDS)
+    print_time(f"{name}, first", lambda: get_page(client, path, "data-measures="), limit_s=FIRST_LIMIT_S)
+    print_time(f"{name}, its measures", lambda: get_page(client, f"{path}/measures", "Size of a file"))
+    print_time(f"{name}, its columns", lambda: get_page(client, f"{path}/columns", "come from the statistics"))
+    print_time(f"{name}, again", lambda: get_page(client, path, "Size of a file"), limit_s=AGAIN_LIMIT_S, rounds=ROUNDS)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak_mib:.0f} MiB (limit {MAX_MIB} MiB){'  OVER' if peak_mib > MAX_MIB else ''}")
 

@@ -217,7 +217,7 @@ class WarmUp:
         self._process.wait()
 
     def wait(self) -> None:
-        """Wait for the end. Without an archive, the jobs run too, and start as slowly as on any other machine."""
+        """Wait until the process has ended. Without an archive, the jobs only start more slowly."""
         if self._process.poll() is not None:
             return
         with self._demo.console.status("deltalite warm-up makes an archive of Spark's classes"):
@@ -248,8 +248,8 @@ def prepare(demo: Demo) -> None:
 def run_day(demo: Demo, day: date, runs: AllDagRuns, *, starts_shop: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run the two DAGs for a day. Return the return values of `load` and `summarize`.
 
-    While the report waits, the function waits for the archive of classes, and triggers `shop_lake` if requested. The
-    first DAG run makes rows of Airflow's database that the other ones need.
+    While the report waits, the function waits for the archive of classes. With `starts_shop`, it then triggers
+    `shop_lake`. The report runs first, because the first DAG run makes rows of Airflow's database that all others need.
     """
     with demo.console.status(f"{day}: starting the report"):
         runs.report.start(day)

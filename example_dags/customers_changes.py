@@ -1,8 +1,8 @@
 """Follow the changes of one table into another: a copy of the customers for analysts, without email addresses.
 
 Each DAG run merges into `customers_for_analysts` what is new in the change data feed of `customers`. The first run
-copies the table. Each merge commits the last loaded version together with the rows. So no change is lost, and none is
-merged twice, in any order of the runs, and beside retries, clears and other runs.
+copies the table. Each merge commits the last loaded version together with the rows. So each change is merged exactly
+once. This also holds for retries, clears, concurrent runs, and runs in another order.
 
 A day without changes starts no Spark job and returns `skipped`. The Airflow Variable `lake` names the folder of the
 tables.

@@ -101,7 +101,7 @@ def main() -> int:
 def fill_shop(airflow: WholeAirflow, landing: Path) -> None:
     """Deliver the files of `SHOP_DAY`, and load them into the lake of the shop.
 
-    The scheduler starts the run, as that of the last full hour.
+    The scheduler starts the run of the last full hour.
     """
     write_feed(landing, SHOP_DAY)
     write_customers(landing, SHOP_DAY)

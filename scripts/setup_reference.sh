@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Creates .venv-reference: delta-spark, the reference implementation, and the version of Spark that it supports. Tests use it
-# to read the tables of this project. Spark's reader of Avro files is there too, in the folder `avro`. If Maven or a download is not available, the script prints the reason and succeeds. The
-# tests are then skipped, or fail if DELTALITE_REQUIRE_ALL=1 is set.
+# to read the tables of this project. Spark's reader of Avro files is there too, in the folder `avro`. If Maven or a download
+# is not available, the script prints the reason and succeeds. The tests are then skipped, or fail if
+# DELTALITE_REQUIRE_ALL=1 is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

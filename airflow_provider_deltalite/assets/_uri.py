@@ -13,6 +13,8 @@ from deltalite.storage.locations import parse_location
 
 # The scheme that a URI gets, by each alternative scheme of the same storage.
 CANONICAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
+# The schemes of the storages that can hold a table.
+TABLE_SCHEMES = frozenset({"file", "hdfs", "viewfs", *CANONICAL_SCHEMES, *CANONICAL_SCHEMES.values()})
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x21-\x7e]+")
 
 

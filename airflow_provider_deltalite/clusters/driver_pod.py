@@ -63,17 +63,17 @@ class DriverPod:
     namespace: str
     name: str
 
-    def take_secret(self, secret: str) -> bool:
+    def become_owner(self, secret: str) -> bool:
         """Make the pod the owner of a Secret, and return whether the pod exists. Kubernetes deletes both together.
 
         Raises:
             InvalidRequestError: The worker may not read the pod or change the Secret.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        if answer is None:
+        pod_and_time = self._read_if_exists()
+        if pod_and_time is None:
             return False
-        pod, _ = answer
+        pod, _ = pod_and_time
         owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": str(pod.metadata.uid)}
         with explain_errors(f"make the pod {self.name} the owner of the Secret {secret}"):
             self.api.patch_namespaced_secret(
@@ -104,18 +104,18 @@ class DriverPod:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        return None if answer is None else _status_of(*answer)
+        pod_and_time = self._read_if_exists()
+        return None if pod_and_time is None else _status_of(*pod_and_time)
 
     def is_being_deleted(self) -> bool:
-        """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
+        """Whether someone has deleted the pod, but the pod still exists.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        answer = self._find()
-        return answer is not None and answer[0].metadata.deletion_timestamp is not None
+        pod_and_time = self._read_if_exists()
+        return pod_and_time is not None and pod_and_time[0].metadata.deletion_timestamp is not None
 
     def read_log(self) -> list[str]:
         """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
@@ -181,7 +181,7 @@ class DriverPod:
             raise
         return True
 
-    def _find(self) -> tuple[Any, dt.datetime] | None:
+    def _read_if_exists(self) -> tuple[Any, dt.datetime] | None:
         """Return the pod, and the time of the answer by the clock of the API server; None if the pod does not exist."""
         try:
             return self._read()
@@ -225,7 +225,7 @@ def _status_of(pod: Any, now: dt.datetime) -> PodStatus:
 def _is_deletion_late(pod: Any, now: dt.datetime) -> bool:
     """Whether a pod still exists, although its node should have ended it within the grace period.
 
-    Kubernetes has added the grace period to the time of the deletion.
+    The deletion timestamp is the end of the grace period.
     """
     deletion: dt.datetime | None = pod.metadata.deletion_timestamp
     return deletion is not None and (now - deletion).total_seconds() > _LATE_SECONDS

@@ -4,7 +4,7 @@ A trigger polls the driver. `DriverWatch` takes the outcome of each poll and dec
 
 1. The task has reached its deadline: the watch ends with `timeout`.
 2. The driver has ended: the watch ends with `ended`.
-3. The driver does not exist, or was on a lost node, in three polls in a row: the watch ends with `ended`.
+3. The driver does not exist, or was on a lost node, in three answers in a row: the watch ends with `ended`.
 4. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
    `unwatched`, and the worker waits instead.
 5. Otherwise the watch goes on, after a pause that grows with each failed poll.
@@ -73,7 +73,7 @@ class DriverWatch:
     failed_polls: int = 0  # in a row
     error_text: str = ""
     _refusals: int = 0  # in a row
-    _missing_polls: int = 0  # in a row
+    _missing_polls: int = 0  # in a row, apart from failed polls
     _answered_ms: int | None = None
 
     def end_by_deadline(self, now_ms: int) -> WatchEnd | None:

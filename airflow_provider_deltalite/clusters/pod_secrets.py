@@ -86,13 +86,13 @@ class PodSecrets:
         self._create(self._job_secret_name, files, JOB_LABELS, annotations={POD_ANNOTATION: self.pod.name})
         return settings, submission_settings
 
-    def give_to_pod(self) -> bool:
+    def make_pod_owner(self) -> bool:
         """Make the pod the owner of the job's Secret, and return whether the pod exists.
 
         :raises InvalidRequestError: The worker may not read the pod or change the Secret.
         :raises KubernetesError: Kubernetes does not answer.
         """
-        return self.pod.take_secret(self._job_secret_name)
+        return self.pod.become_owner(self._job_secret_name)
 
     def delete(self) -> None:
         """Delete the job's Secret. The caller must ensure that no pod needs it. A failure is logged."""
@@ -155,8 +155,9 @@ class PodSecrets:
 def _packed_library(library: Path) -> bytes:
     """Return the modules of a library without the compiled ones, as a compressed zip file.
 
-    The name of the library has the hash of its modules. A Secret takes 1 MiB, which is too little for the compiled
-    modules. One compression of all modules takes a third less than a compression of each module.
+    The file name of the library has the hash of its modules. A Secret holds at most 1 MiB, which is too little for the
+    compiled modules. The function compresses all modules together, because the result is a third smaller than if it
+    compressed each module.
     """
     return gzip.compress(library_zip(sources_in_zip(library), is_compressed=False), compresslevel=6, mtime=0)
 

@@ -72,7 +72,7 @@ class PodSubmission:
         self.pod = self._submitted_pod
         return {_POD_SETTING: self.pod.name, **settings}, submission_settings
 
-    def hand_over_secrets(self, *, has_ended: bool) -> None:
+    def make_pod_owner(self, *, has_ended: bool) -> None:
         """Make the pod the owner of the job's Secret. After a submission that created no pod, delete the Secret.
 
         A failure is logged, because the job may run.
@@ -82,7 +82,7 @@ class PodSubmission:
         if not self._has_unowned_secret:
             return
         try:
-            if self._secrets.give_to_pod():
+            if self._secrets.make_pod_owner():
                 self._has_unowned_secret = False
             elif has_ended:
                 self._secrets.delete()

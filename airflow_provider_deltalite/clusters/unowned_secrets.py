@@ -68,7 +68,7 @@ def _clean_up(api: Any, namespace: str, secret: Any) -> None:
     pod_name = (secret.annotations or {}).get(POD_ANNOTATION)
     pod = None if pod_name is None else DriverPod(api=api, namespace=namespace, name=pod_name)
     if pod is not None and pod.state() is DriverState.RUNNING:
-        pod.take_secret(secret.name)
+        pod.become_owner(secret.name)
     else:
         delete_secret(api, namespace, secret.name)
 

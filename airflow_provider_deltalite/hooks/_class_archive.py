@@ -1,4 +1,4 @@
-"""The use of an archive of Spark's classes by drivers on this worker, and its making in the background.
+"""Starts drivers on this worker with an archive of Spark's classes, and makes an archive in the background.
 
 `[deltalite] class_archive` decides:
 

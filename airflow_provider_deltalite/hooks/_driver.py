@@ -75,7 +75,7 @@ class DriverHook(SparkSubmitHook):
     @_kubernetes_driver_pod.setter
     def _kubernetes_driver_pod(self, value: str | None) -> None:
         if self._pod_submission is not None and value is not None and value == self._kubernetes_driver_pod:
-            self._pod_submission.hand_over_secrets(has_ended=False)
+            self._pod_submission.make_pod_owner(has_ended=False)
 
     def adopt_driver(self, external_id: str) -> bool:
         """Follow a driver in a cluster, which an earlier hook may have submitted.

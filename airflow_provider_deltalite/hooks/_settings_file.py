@@ -55,8 +55,8 @@ class SettingsFile:
         base = properties_text(self.settings) if self.is_reduced else self.text
         write_private(copy, properties_text(settings, base=base))
         if self.path is None:
-            loads_defaults = [] if self.is_reduced else ["--load-spark-defaults"]
-            return [*arguments, _OPTION, copy, *loads_defaults]
+            defaults_option = [] if self.is_reduced else ["--load-spark-defaults"]
+            return [*arguments, _OPTION, copy, *defaults_option]
         position = arguments.index(_OPTION) + 1
         return [*arguments[:position], copy, *arguments[position + 1 :]]
 
@@ -85,7 +85,7 @@ def read_settings_file(launch: Launch, path: str | None) -> SettingsFile:
 
 
 def _settings_in(text: str) -> dict[str, str]:
-    """Return the settings of Spark in a text. spark-submit ignores others."""
+    """Return the settings of Spark in a text. spark-submit ignores all other settings."""
     settings = parse_properties(text)
     return {name: value.strip(_REMOVED_CHARACTERS) for name, value in settings.items() if name.startswith("spark.")}
 

@@ -46,7 +46,7 @@ class TrackingHook(DriverHook):
         return address or None
 
     def _set_tracking(self, *, in_yarn: bool | None, in_kubernetes: bool | None) -> None:
-        """Decide whether the driver is tracked, and check that this is possible. None means: if it is possible."""
+        """Decide whether the driver is tracked, and check that tracking is possible. None tracks it if possible."""
         self._yarn_track_via_rm_api = self._can_track() if in_yarn is None else in_yarn
         self._track_driver_via_k8s_api = self.launch.runs_in_pod if in_kubernetes is None else in_kubernetes
         self._check_tracking()

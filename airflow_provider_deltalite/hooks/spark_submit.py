@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite.clusters.kubernetes_api import CLIENT_PACKAGE_REMEDY, has_client, load_client
 from airflow_provider_deltalite.clusters.pod_secrets import REQUEST_IN_POD, SCRIPT_IN_POD
@@ -38,7 +37,7 @@ from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_p
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.java_options import move_java_options_to_files, write_java_options
-from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
+from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_log_level
 from airflow_provider_deltalite.preflight import (
     Launch,
     check_launch,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from deltalite.requests import AuditQuestion
     from deltalite.results import JobError, OperationResult
 
-_LEVEL_SETTING = "spark.log.level"
+
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
@@ -108,7 +107,7 @@ class DeltaSparkSubmitHook(TrackingHook):
             raise InvalidRequestError(str(error), remedy=remedy) from error
         self._job = job
         self._output = JobOutput(
-            self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_threshold(self._spark_log_level())
+            self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_log_level(self._conf)
         )
         self._on_start = on_start
         self._reports = ClusterReports(is_yarn=self._is_yarn)
@@ -129,12 +128,6 @@ class DeltaSparkSubmitHook(TrackingHook):
         """
         connection = self._airflow_connection
         return connection if conn_id == connection.conn_id else super().get_connection(conn_id)
-
-    def _spark_log_level(self) -> str:
-        """Return the lowest level of Spark's lines in the task's log: from the task's `conf`, or else the setting."""
-        return str(
-            self._conf.get(_LEVEL_SETTING) or airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
-        )
 
     def _take_deploy_mode_from_conf(self) -> None:
         """Use Spark's own setting if neither task nor connection names the deploy mode. The base class ignores it."""
@@ -312,7 +305,7 @@ class DeltaSparkSubmitHook(TrackingHook):
             if self._submit_sp is not None:
                 self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
             if self._pod_submission is not None:
-                self._pod_submission.hand_over_secrets(has_ended=True)
+                self._pod_submission.make_pod_owner(has_ended=True)
         make_archive_later(self.launch)
         return driver_id
 

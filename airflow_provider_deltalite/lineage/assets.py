@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_deltalite.assets._uri import TABLE_SCHEMES
 from airflow_provider_deltalite.lineage.edges import Edge
 from airflow_provider_deltalite.lineage.facets import plain_dataset
 from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name
@@ -18,10 +19,6 @@ from deltalite.errors import InvalidTableAddressError
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Asset
-
-_STORAGE_SCHEMES = frozenset(
-    {"file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs"}
-)
 
 
 def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
@@ -37,7 +34,7 @@ def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
 def asset_name(uri: str) -> DatasetName | None:
     """Return the dataset name for the URI of an asset; None if the URI is not a storage address."""
     scheme, colon, _ = uri.partition(":")
-    if not uri.startswith("/") and (not colon or scheme.lower() not in _STORAGE_SCHEMES):
+    if not uri.startswith("/") and (not colon or scheme.lower() not in TABLE_SCHEMES):
         return None
     try:
         return dataset_name(uri)

@@ -1,11 +1,12 @@
 """The inputs and outputs of a task, from its request and, once it is known, its result.
 
 The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
-checkpoint, a check, manifests, a dry run). A maintenance of many tables names the tables of its request, and once they
-are known the changed tables. An output is not also an input, because the graph would be circular; the run facet has the
-version that was read. Sources are inputs, and so are tables that audits refer to. A Delta source has the version that
-was read, if that version is known. Only a new commit has statistics. If a run finds the commit of an earlier attempt,
-its output has the version but no statistics, so that the rows do not count twice. A quarantine table is an output too.
+checkpoint, a check, manifests, a dry run). The outputs of a maintenance of many tables are the tables of its request.
+As soon as the result is known, they are the changed tables. An output is not also an input, because the graph would be
+circular; the run facet has the version that was read. Sources are inputs, and so are tables that audits refer to. A
+Delta source has the version that was read, if that version is known. Only a new commit has statistics. If a run finds
+the commit of an earlier attempt, its output has the version but no statistics, so that the rows do not count twice. A
+quarantine table is an output too.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
 
 
 def _quarantine_edges(request: Request, result: OperationResult | None) -> Iterator[Edge]:
-    """Yield the edge of the quarantine table. A run that put no row there has no version of it."""
+    """Yield the edge of the quarantine table. The edge has no version if the run put no row into this table."""
     quarantine_address: str | None = getattr(request, "quarantine", None)
     if quarantine_address is not None:
         quarantine = None if result is None else result.quarantine

@@ -104,7 +104,7 @@ class AskSettings:
 
 
 def has_questions(audits: object) -> bool:
-    """Whether an audit of a request, or one that is known when the DAG is parsed, has the level `ask`."""
+    """Whether an audit has the level `ask`. `audits` comes from a request, or is the parameter that the author gave."""
     if not isinstance(audits, Sequence) or isinstance(audits, str):
         return False
     return any(
@@ -113,7 +113,7 @@ def has_questions(audits: object) -> bool:
     )
 
 
-def refuse_without_questions() -> None:
+def check_can_ask() -> None:
     """Raise an error if this Airflow cannot ask a person.
 
     Raises:

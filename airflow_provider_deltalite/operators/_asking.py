@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_provider_deltalite.operators._ask import AskSettings, Decision, refuse_without_questions
+from airflow_provider_deltalite.operators._ask import AskSettings, Decision, check_can_ask
 from airflow_provider_deltalite.operators._submission import forget_job
 from airflow_provider_deltalite.output import escape_line
 from deltalite.errors import AuditFailedError
@@ -123,7 +123,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
 
     1. Nobody answered in time, or Airflow could not read the answer: raise an error.
     2. The answer is not to publish the rows: raise an error.
-    3. Airflow published after the timeout, and `ask` does not say so any more: raise an error.
+    3. Airflow chose the default `publish` after the timeout, and `ask` no longer has this default: raise an error.
     4. The person is not among the assigned users any more: ask again.
     5. The answer has the code of the question, or no code and the question is the first one: return the approval.
     6. A person answered an older question: ask again.
@@ -154,8 +154,8 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
     settings = AskSettings.of(operator.ask)
     if answer.user is None and settings.default is not Decision.PUBLISH:
         raise AuditFailedError(
-            f"Nobody decided in time on rows of {operator.table}: {texts}. The default 'publish' is that of an older "
-            "question, and `ask` has it no longer.",
+            f"Nobody decided in time on rows of {operator.table}: {texts}. The default 'publish' belongs to an older "
+            "question, and the parameter `ask` no longer has it.",
             remedy=_AGAIN,
         )
     if answer.user is not None and not settings.allows(answer.user_id):
@@ -205,7 +205,7 @@ def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestio
     from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
     settings = AskSettings.of(operator.ask)
-    refuse_without_questions()
+    check_can_ask()
     options = [decision.label for decision in Decision]
     defaults = None if settings.default is None else [settings.default.label]
     params = _form(question.code)
@@ -279,7 +279,7 @@ def _form(code: str) -> dict[str, dict[str, Any]]:
 
 
 def body_of(question: AuditQuestion, table: str, try_number: int) -> str:
-    """Return the text of the question in Markdown. Values of the table are in code blocks, so they are no Markdown."""
+    """Return the text of the question in Markdown. Values of the table are in code, so Markdown ignores them."""
     time = datetime.fromtimestamp(question.measured_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     lines = [
         "These audits did not pass. The rows are not published:",
@@ -299,7 +299,7 @@ def body_of(question: AuditQuestion, table: str, try_number: int) -> str:
 
 
 def _code_block(texts: Any) -> list[str]:
-    """Return a block of code. Each text is one line, with too many blanks before it to end the block."""
+    """Return a block of code. Each text is one line, and is indented so that it cannot end the block."""
     return ["", "```text", *(f"    {escape_line(text)}" for text in texts if text), "```", ""]
 
 

@@ -13,13 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
-from airflow.providers.common.compat.sdk import conf
-
-from airflow_provider_deltalite.operators._ask import (
-    AskSettings,
-    has_questions,
-    refuse_without_questions,
-)
+from airflow_provider_deltalite.operators._ask import AskSettings, check_can_ask, has_questions
 from airflow_provider_deltalite.operators._audits import log_audits
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
@@ -102,7 +96,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         self.set_tracking_keys(identity.generation)
         commit_request = replace(commit_request, identity=identity)
         if has_questions(getattr(commit_request, "audits", ())):
-            refuse_without_questions()
+            check_can_ask()
         if self.approval is not None:
             from airflow_provider_deltalite.operators._asking import still_applies
 
@@ -130,7 +124,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         super().check_constants(constants)
         AskSettings.of(self.ask)
         if has_questions(getattr(self, "audits", ())):
-            refuse_without_questions()
+            check_can_ask()
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
         """Return the commit of this DAG run, or the result if its incremental sources have nothing new; else None."""
@@ -162,13 +156,13 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         log_audits(self.log, result)
 
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
-        from airflow_provider_deltalite.idempotency import run_identity
+        from airflow_provider_deltalite.idempotency import configured_namespace, run_identity
         from airflow_provider_deltalite.request_digest import request_digests
 
         on_rerun: OnRerun | None = convert_value("on_rerun", self.on_rerun, OnRerun | None)
         return run_identity(
             context,
-            namespace=conf.get("deltalite", "namespace", fallback="airflow"),
+            namespace=configured_namespace(),
             generation=self.store_generation(context),
             on_rerun=on_rerun or self.default_on_rerun(request),
             idempotency_key=convert_value("idempotency_key", self.idempotency_key, str | None),

@@ -62,11 +62,11 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
         the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
-        and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, a
-        record does not fit either if it has a value in a column that the table lacks. The quarantine gets one row for
-        each file of any format that is damaged, incomplete or of another format, and for each Parquet or ORC file whose
-        columns do not fit the table. CSV and JSON files then need ``schema`` in the source, or an existing table. The
-        quarantine also gets the rows that audits of level ``quarantine`` reject. (templated)
+        and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, this
+        includes records with a value in a column that the table lacks. The quarantine gets one row for each file that
+        is damaged, incomplete or not in the format of the source, and for each Parquet or ORC file whose columns do not
+        fit the table. CSV and JSON files then need ``schema`` in the source, or an existing table. The quarantine also
+        gets the rows that audits of level ``quarantine`` reject. (templated)
     :param max_bad_share: The largest share of bad records, and of unreadable files, in a run, from 0 to 1. Above it,
         the task fails and loads nothing. By default, half of them may be bad, or ten if that is more. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)

@@ -59,7 +59,7 @@ class Deferral:
 
     @property
     def has_foreign_event(self) -> bool:
-        """Whether the event is not that of the trigger. Airflow 3.3 also resumes a task with a person's answer."""
+        """Whether something other than the trigger sent the event, such as a person who answers (Airflow 3.3)."""
         return self.event is not None and self.event.get("status") not in tuple(WatchEnd)
 
     @property

@@ -1,4 +1,4 @@
-"""The place of a table's log in a task that maintains many tables. DAG parsing does not import this module.
+"""Stands in for the log of a table in a task that maintains many tables. DAG parsing does not import this module.
 
 The worker reads none of the logs: the job checks in the log of each table what the DAG run has committed.
 """

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     """Maintain many Delta tables in one Spark application: optimize, checkpoint and vacuum where due.
 
-    The job measures each table from its log, and runs only the steps that are due by the thresholds below. Several tables
-    are maintained at the same time, the ones with the largest gain first. The steps are those of
+    The job measures each table from its log, and runs only the steps that are due by the thresholds below. It maintains
+    several tables at the same time, the ones with the largest gain first. The steps are those of
     ``DeltaOptimizeOperator``, ``DeltaCheckpointOperator`` and ``DeltaVacuumOperator``. A clustered table is clustered.
 
     - One table's failure stops no other table. The task fails after all tables were tried, and the error names the
@@ -72,21 +72,22 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     :param vacuum: Vacuum the tables for which this is due. (templated)
     :param target_file_size: The size of a packed file in bytes. The default is ``delta.targetFileSize`` of each table,
         or else 256 MiB. (templated)
-    :param min_small_files: Optimize a table if the optimize would rewrite at least so many files. (templated)
+    :param min_small_files: Optimize a table if the optimize would rewrite at least this many files. (templated)
     :param max_deleted_rows_ratio: Also optimize a table if the share of its soft-deleted rows exceeds this ratio. The
         optimize rewrites the files whose share exceeds it. (templated)
-    :param checkpoint_after_commits: Write a checkpoint if readers read at least so many commits after the last one. The
-        default is ``delta.checkpointInterval`` of each table. (templated)
-    :param min_dead_bytes: Vacuum a table if its log names at least so many bytes of removed files whose retention has
+    :param checkpoint_after_commits: Write a checkpoint if readers read at least this many commits after the last one.
+        The default is ``delta.checkpointInterval`` of each table. (templated)
+    :param min_dead_bytes: Vacuum a table if its log names at least this many bytes of removed files whose retention has
         passed. (templated)
-    :param vacuum_after_days: Also vacuum a table so many days after its last vacuum or its creation. (templated)
+    :param vacuum_after_days: Also vacuum a table this many days after its last vacuum or its creation. (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
         log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
         jobs and of failed audits. (templated)
     :param parallelism: How many tables are maintained at the same time. (templated)
-    :param max_seconds: No step starts after so many seconds. A step that has started ends. (templated)
-    :param max_bytes: The bytes of files that the optimizes of this run may rewrite. An optimize that exceeds the rest
-        is not reached. (templated)
+    :param max_seconds: No step starts after this many seconds. A step that has started continues to its end.
+        (templated)
+    :param max_bytes: The bytes of files that the optimizes of this run may rewrite. An optimize that needs more than
+        the remaining bytes is ``not reached``. (templated)
     :param user_metadata: A text that the history of each changed table shows with the commits. (templated)
     :param conflict_retries: How often each step replans after another writer's commit. (templated)
     :param conflict_seconds: A step stops replanning this many seconds after its first attempt. (templated)

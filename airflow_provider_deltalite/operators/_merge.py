@@ -61,8 +61,8 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
         source. (templated)
     :param merge_schema: Add source columns that the table lacks, if a clause has ``"*"`` or names them. In a table with
         ``delta.enableTypeWidening``, ``"*"`` also widens columns to the types of the source. (templated)
-    :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. Its
-        columns are those of the source if a clause of ``when_not_matched`` has ``"*"``, or else those that the clauses
+    :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. It has
+        the columns of the source if a clause of ``when_not_matched`` has ``"*"``, or else the columns that the clauses
         name. If False, a missing table is an error. (templated)
     :param partition_by: The partition columns, in order, of a table that the merge creates. (templated)
     :param properties: The properties of a table that the merge creates. (templated)

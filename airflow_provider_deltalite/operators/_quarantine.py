@@ -15,7 +15,7 @@ RequestWithQuarantine = CopyRequest | WriteRequest | MergeRequest | ScdRequest
 
 
 class DeltaQuarantineOperator(DeltaCommitOperator):
-    """Run a request that commits to a table, and perhaps before to its quarantine table.
+    """Run a request that commits to a table, and perhaps before that to its quarantine table.
 
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
@@ -34,7 +34,7 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
         """
         from airflow_provider_deltalite.incremental import find_finished_run
 
-        result = find_finished_run(self, store, cast("RequestWithQuarantine", request), has_run=True)
+        result = find_finished_run(self, store, cast("RequestWithQuarantine", request), has_job_ended=True)
         return None if failed and result is not None and result.skip_reason else result
 
     def log_result(self, result: OperationResult) -> None:

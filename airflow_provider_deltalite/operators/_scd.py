@@ -76,13 +76,13 @@ class DeltaScdOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
         It identifies the commit instead of DAG run, task and map index. (templated)
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
-        may touch: ``fail``, ``warn`` or ``allow``. The default is ``allow``; with ``on_same_sequence="replace"`` it is
-        that of ``DeltaMergeOperator``. (templated)
+        may touch: ``fail``, ``warn`` or ``allow``. The default is ``allow``. With ``on_same_sequence="replace"``, the
+        default is the same as in ``DeltaMergeOperator``. (templated)
     :param audits: Named checks of the written rows or of the table, which run before the commit, such as
-        ``{"name": "no_negative_price", "rows": "price < 0"}``. The written rows include rows
-        that end. If an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a
-        warning. With ``"level": "quarantine"``, a ``rows`` audit reads the columns of the source: the rows for which it
-        is true go to ``quarantine``, and the history does not get them. (templated)
+        ``{"name": "no_negative_price", "rows": "price < 0"}``. The written rows include rows whose range ends. If an
+        audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a warning. With
+        ``"level": "quarantine"``, a ``rows`` audit reads the columns of the source: the rows for which it is true go to
+        ``quarantine``, and the history does not get them. (templated)
     :param quarantine: The address of a Delta table for the source rows that audits of level ``quarantine`` reject, as
         in ``DeltaWriteOperator``. (templated)
     :param conn_id: The Spark connection.

@@ -16,7 +16,6 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_transport_information_into_spark_properties,
 )
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite import preflight
 from airflow_provider_deltalite.clusters.driver_state import DriverWatch
@@ -24,7 +23,7 @@ from airflow_provider_deltalite.clusters.watching import driver_state
 from airflow_provider_deltalite.job_submitter import JobState, JobSubmitter, SparkJob
 from airflow_provider_deltalite.operators._deferral import Deferral, defer, wants_to_defer
 from airflow_provider_deltalite.operators._submission import store_nonce, stored_nonce, submitter_of
-from airflow_provider_deltalite.output import JobOutput, LevelledLog, spark_threshold
+from airflow_provider_deltalite.output import JobOutput, LevelledLog, spark_log_level
 from airflow_provider_deltalite.secrets import hide
 from deltalite.redaction import redacted, secret_values
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from deltalite.requests import AuditQuestion
     from deltalite.results import JobError, JobStarted, OperationResult
 
-_LEVEL_SETTING = "spark.log.level"
+
 _MIN_PAUSE_SECONDS = 5.0
 # Parameters that the operator itself uses, or that `SparkJob` has under another name.
 _OTHER_PARAMETERS = frozenset(
@@ -73,7 +72,7 @@ class ServiceSubmission:
             self._link_application,
             frozenset(secret_values(operator.values_with_secrets())),
             nonce=job.nonce,
-            spark_level=spark_threshold(self._conf.get(_LEVEL_SETTING) or _default_level()),
+            spark_level=spark_log_level(self._conf),
         )
         self._defers = False
 
@@ -113,7 +112,7 @@ class ServiceSubmission:
         return self._output.omitted_lines
 
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:  # noqa: ARG002  as in `JobReport`
-        """Return None. A service reports only whether the job failed; the job's output names the error."""
+        """Return None. A service reports only whether the job failed. The job's output names the error."""
         return None
 
     def run(self, context: Context) -> None:
@@ -284,10 +283,6 @@ class ServiceSubmission:
 
 def _pause(watch: DriverWatch) -> None:
     time.sleep(watch.pause_seconds(_now_ms(), random.random()))  # noqa: S311  no secret
-
-
-def _default_level() -> str:
-    return str(airflow_settings.get("deltalite", "spark_log_level", fallback="WARN"))
 
 
 def _now_ms() -> int:

@@ -69,8 +69,8 @@ class SparkSubmission:
     def kill(self) -> None:
         """Kill the job, if one was submitted.
 
-        The base class asks YARN's ResourceManager to kill the job. The address is unknown for a job that is not
-        tracked. In this case the hook kills the job and spark-submit.
+        `SparkSubmitOperator` asks YARN's ResourceManager to kill the job. It may not know the address for a job that is
+        not tracked. The hook kills such a job, and spark-submit.
         """
         if (hook := self.submitted_job) is None:
             return

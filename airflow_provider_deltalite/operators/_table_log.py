@@ -31,7 +31,9 @@ _LOG_NOT_READ = (
 
 
 class TableLog:
-    """The log of the table of one request. `missing_table` is its address if the job needs it and it does not exist.
+    """The log of the table of one request.
+
+    `missing_table` is the address of the table if the table does not exist and the job needs it.
 
     Raises:
         UnsupportedStorageError: the worker cannot read the storage, and the table is local or the author gave a
@@ -103,7 +105,7 @@ class TableLog:
         return self._operator.find_result_after_job(self._store, self._request, failed=failed)
 
     def no_result_error(self) -> AirflowException:
-        """Return the error of a job that succeeded, of which neither its output nor the log shows a result."""
+        """Return the error for a job that succeeded although neither its output nor the log shows a result."""
         log = f"the log of {self._request.table}"
         reason = f"this worker cannot read {log}" if self._store is None else f"{log} does not show what this run did"
         return AirflowException(

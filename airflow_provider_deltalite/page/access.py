@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager
 
 
-class AirflowReader:
+class AirflowRights:
     """The rights of a user of Airflow, for one request."""
 
     def __init__(self, user: Any) -> None:

@@ -47,18 +47,18 @@ def build_app(services: Services) -> FastAPI:
     """Return the app with its routes and headers."""
 
     async def authenticate(request: Request, user: Any = Depends(services.user_of)) -> None:  # noqa: B008  FastAPI's way
-        request.state.deltalite_reader = await run_in_threadpool(services.reader_of, user)
+        request.state.deltalite_rights = await run_in_threadpool(services.rights_of, user)
 
     app = FastAPI(
         title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(authenticate)]
     )
-    known = TableList(services)
+    table_list = TableList(services)
     lists, runs, maintenance = (
-        ListRoutes(services, known),
-        RunRoutes(services, known),
-        MaintenanceRoutes(services, known),
+        ListRoutes(services, table_list),
+        RunRoutes(services, table_list),
+        MaintenanceRoutes(services, table_list),
     )
-    tables = TableRoutes(services, known, maintenance)
+    tables = TableRoutes(services, table_list, maintenance)
     options: dict[str, Any] = {"methods": ["GET"], "response_class": HTMLResponse, "response_model": None}
     app.add_api_route("/", lists.home, **options)
     app.add_api_route("/lake", lists.lake, **options)

@@ -49,7 +49,7 @@ class ColumnsView:
 
 
 def columns_view(overview: TableOverview, result: Result[Statistics] | None, *, shows_values: bool) -> ColumnsView:
-    """Return the columns with their statistics by now; `result` is None before the read begins."""
+    """Return the columns, with their statistics if these are read. `result` is None before the read begins."""
     error = None if result is None else result.error
     statistics = None if result is None or result.state is not State.FRESH else result.value
     is_pending = statistics is None and error is None
@@ -59,7 +59,7 @@ def columns_view(overview: TableOverview, result: Result[Statistics] | None, *, 
         lines=[_line(column, values, is_pending=is_pending, shows_values=shows_values) for column, values in rows],
         shows_values=shows_values,
         is_pending=is_pending,
-        problem="" if error is None else f"{error.kind}: {error.message}",
+        problem="" if error is None else error.text,
         limit=MAX_COLUMNS if overview.column_count > MAX_COLUMNS else None,
     )
 

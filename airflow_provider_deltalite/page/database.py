@@ -157,7 +157,7 @@ class AirflowDatabase:
         return DagState(is_paused=bool(row.is_paused), has_import_errors=bool(row.has_import_errors))
 
     def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
-        """Return the schedules of those of the DAGs that this Airflow has."""
+        """Return the schedules of DAGs by their ids, without the DAGs that this Airflow lacks."""
         last_start = (
             select(func.max(DagRun.run_after))
             .where(DagRun.dag_id == DagModel.dag_id, DagRun.run_type == DagRunType.SCHEDULED)

@@ -1,8 +1,8 @@
 """Tokens in forms that change something, against forms on other sites.
 
-A browser may send Airflow's cookie with a form of another site, which depends on the attributes of the cookie. But a
-page of another site cannot read a token. A token names the user, the action and a time, and is signed with Airflow's
-`[api] secret_key`, which all API servers share.
+The attributes of Airflow's cookie decide whether a browser sends the cookie with a form of another site. But a page of
+another site cannot read a token. A token names the user, the action and a time, and is signed with Airflow's `[api]
+secret_key`, which all API servers share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_AGE_SECONDS = 12 * 3600
 
 
 class FormTokens:
-    """Makes tokens and checks them. Without a secret, this process makes one, and knows only its tokens."""
+    """Makes tokens and checks them. Without a secret, this process makes one, and accepts only tokens that it made."""
 
     def __init__(self, secret: str) -> None:
         self._serializer = URLSafeTimedSerializer(secret or secrets.token_hex(), salt=_SALT)

@@ -1,7 +1,7 @@
-"""Whether the last commit of a table is as young as usual: one word, and the reason in a sentence.
+"""The freshness of a table: whether its last commit is late, as one word, and the reason in a sentence.
 
-A DAG with a schedule that writes the table decides. Otherwise the newest commits of the table decide. A table is late
-after one and a half times the usual time. Every commit counts, also an optimize. Pure functions.
+The schedule of a DAG that writes the table decides. Without such a DAG, the times between the newest commits decide. A
+table is late after one and a half times the usual time. Every commit counts, also an optimize. Pure functions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from airflow_provider_deltalite.page.spans import span_text
 from deltalite.inspection.shown_texts import shown_text
 
 _SHORTEST_GAP_MS = 60_000
-"""A shorter time between commits is that of one load with many commits, and does not say when the next load is due."""
+"""Commits with a shorter time between them belong to one load, so this time does not show when the next load is due."""
 _GRACE = 0.5
 """The share of the usual time that a commit may be late."""
 
 
-class Word(StrEnum):
+class FreshnessWord(StrEnum):
     """The freshness of a table."""
 
     FRESH = "fresh"
@@ -46,13 +46,13 @@ class Schedule:
 class Freshness:
     """The freshness of a table, and the reason."""
 
-    word: Word
+    word: FreshnessWord
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cadence:
-    """The last two known starts of a DAG in seconds UTC: the newest one, and the next one."""
+    """Two starts of a DAG by its schedule, in seconds UTC: the newest one, and the next one."""
 
     dag_id: str
     last: float
@@ -81,7 +81,7 @@ def freshness_of(
         now: the time.
     """
     if last_commit_ms is None:
-        return Freshness(word=Word.UNKNOWN, reason="The log no longer holds the last commit.")
+        return Freshness(word=FreshnessWord.UNKNOWN, reason="The log no longer holds the last commit.")
     last_commit = last_commit_ms / 1000
     dag_ids = sorted({task.dag_id for task in table.producers} & set(schedules))
     cadences = [cadence for dag_id in dag_ids if (cadence := _cadence(dag_id, schedules[dag_id])) is not None]
@@ -91,7 +91,7 @@ def freshness_of(
     note = f" Paused: {', '.join(paused)}." if paused else ""
     if usual_gap_ms is None or usual_gap_ms < _SHORTEST_GAP_MS:
         reason = "No DAG with scheduled runs writes the table, and its newest commits show no usual time between loads."
-        return Freshness(word=Word.UNKNOWN, reason=reason + note)
+        return Freshness(word=FreshnessWord.UNKNOWN, reason=reason + note)
     age, usual = now.timestamp() - last_commit, usual_gap_ms / 1000
     reason = f"The last commit is {span_text(age)} old, and there are usually {span_text(usual)} between loads."
     return Freshness(word=_word(is_late=age > usual * (1 + _GRACE)), reason=reason + note)
@@ -112,15 +112,18 @@ def _cadence(dag_id: str, schedule: Schedule) -> _Cadence | None:
 
 
 def _by_schedule(cadence: _Cadence, last_commit: float, now: float) -> Freshness:
-    """Return the freshness by the newest start that was due: the next one if its time has come without a run."""
+    """Return the freshness by the newest start that was due.
+
+    It is the newest start of a run, or the next start if the time of the next start has passed without a run.
+    """
     due = cadence.next if now >= cadence.next else cadence.last
     dag, every = shown_text(cadence.dag_id), f"It starts every {span_text(cadence.interval)}."
     if last_commit >= due:
         reason = f"A commit is newer than the last start of the DAG {dag}, {span_text(now - due)} ago. {every}"
-        return Freshness(word=Word.FRESH, reason=reason)
+        return Freshness(word=FreshnessWord.FRESH, reason=reason)
     reason = f"No commit since the DAG {dag} was due to start, {span_text(now - due)} ago. {every}"
     return Freshness(word=_word(is_late=now - due > cadence.interval * _GRACE), reason=reason)
 
 
-def _word(*, is_late: bool) -> Word:
-    return Word.LATE if is_late else Word.FRESH
+def _word(*, is_late: bool) -> FreshnessWord:
+    return FreshnessWord.LATE if is_late else FreshnessWord.FRESH

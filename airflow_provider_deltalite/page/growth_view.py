@@ -18,7 +18,8 @@ class GrowthPlots:
     """The values of the plots as JSON, and the range of versions that they show.
 
     The JSON has arrays of the same length: `versions`, `times` (seconds UTC), and one for each name in `names`. Unknown
-    numbers are null. `checkpoints` has the versions with a checkpoint, and `optimizes` those of an optimize.
+    numbers are null. `checkpoints` has the versions with a checkpoint, and `optimizes` the versions that an optimize
+    committed.
     """
 
     values: str

@@ -19,15 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from airflow_provider_deltalite.assets._uri import TABLE_SCHEMES
 from deltalite.errors import DeltaLiteError
 from deltalite.storage.locations import TableLocation, canonical_address, parse_location
 
 _KEY_LENGTH = 20
 _MASK = "***"  # Airflow stores this text in place of a secret.
-# The storage of tables. An asset with another scheme is a table only if a watcher of this package polls it.
-_TABLE_SCHEMES = frozenset(
-    {"file", "s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +95,7 @@ class KnownTable:
         return frozenset({*(task.dag_id for task in self.producers), *self.consumers})
 
 
-class Reader(Protocol):
+class UserRights(Protocol):
     """The rights of a user."""
 
     def may_read_assets(self) -> bool:
@@ -152,7 +149,7 @@ def known_tables(
             conn_id = written_table.conn_id or _conn_id_of(location, starts)
             table = replace(_table_at(location, conn_id), producers=(written_table.task,))
             uses[table.key].append(table)
-    return {key: _joined(of_table) for key, of_table in uses.items()}
+    return {key: _joined(uses_of_table) for key, uses_of_table in uses.items()}
 
 
 def key_of(address: str) -> str | None:
@@ -167,21 +164,21 @@ def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
     return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
 
 
-def visible_tables(tables: Mapping[str, KnownTable], reader: Reader) -> dict[str, KnownTable]:
+def visible_tables(tables: Mapping[str, KnownTable], rights: UserRights) -> dict[str, KnownTable]:
     """Return the tables that a user may see, as `visible_table` returns them."""
-    visible = ((key, visible_table(table, reader)) for key, table in tables.items())
+    visible = ((key, visible_table(table, rights)) for key, table in tables.items())
     return {key: table for key, table in visible if table is not None}
 
 
-def visible_table(table: KnownTable, reader: Reader) -> KnownTable | None:
+def visible_table(table: KnownTable, rights: UserRights) -> KnownTable | None:
     """Return a table with the uses that a user may see, and with the readable DAGs; None without such a use.
 
-    The connection is that of the first of these uses.
+    The table has the connection of the first of these uses.
     """
-    uses = [use for use in table.uses if _may_see(use, reader)]
+    uses = [use for use in table.uses if _may_see(use, rights)]
     if not uses:
         return None
-    dag_ids = reader.readable_dag_ids()
+    dag_ids = rights.readable_dag_ids()
     joined = _joined(uses)
     return replace(
         joined,
@@ -190,30 +187,31 @@ def visible_table(table: KnownTable, reader: Reader) -> KnownTable | None:
     )
 
 
-def _may_see(use: KnownTable, reader: Reader) -> bool:
-    if use.dag_ids & reader.readable_dag_ids():
+def _may_see(use: KnownTable, rights: UserRights) -> bool:
+    if use.dag_ids & rights.readable_dag_ids():
         return True
     if use.is_root:
-        return reader.may_read_assets()
-    return any(reader.may_read_asset(asset_id) for asset_id in use.asset_ids)
+        return rights.may_read_assets()
+    return any(rights.may_read_asset(asset_id) for asset_id in use.asset_ids)
 
 
 def _location(asset: AssetFacts) -> TableLocation | None:
     """Return the address of an asset that may be a table; None for any other asset.
 
-    `delta_asset` gives an asset the URI as its name.
+    An asset with the scheme of another storage is a table only if a watcher of this package polls it. `delta_asset`
+    gives an asset the URI as its name.
     """
     if asset.watched_table is not None:
         return _parsed(asset.watched_table)
     if asset.name != asset.uri or ":" not in asset.uri:
         return None
     location = _parsed(asset.uri)
-    return location if location is not None and location.scheme in _TABLE_SCHEMES else None
+    return location if location is not None and location.scheme in TABLE_SCHEMES else None
 
 
 def _written_location(address: str) -> TableLocation | None:
     """Return the address of a table that a task wrote; None if it is relative to a folder of the worker, or masked."""
-    is_complete = address.startswith("/") or address.partition(":/")[0].lower() in _TABLE_SCHEMES
+    is_complete = address.startswith("/") or address.partition(":/")[0].lower() in TABLE_SCHEMES
     return _parsed(address) if is_complete and _MASK not in address else None
 
 
@@ -250,7 +248,7 @@ def _conn_id_of(location: TableLocation, starts: Iterable[tuple[str, str]]) -> s
 
 
 def _joined(uses: Sequence[KnownTable]) -> KnownTable:
-    """Return the table of one or more uses; its connection is that of the first use."""
+    """Return the table of one or more uses, with the connection of the first use."""
     return replace(
         uses[0],
         asset_ids=tuple(dict.fromkeys(asset_id for use in uses for asset_id in use.asset_ids)),

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_deltalite.page.freshness import Freshness, Schedule, Word, freshness_of
+from airflow_provider_deltalite.page.freshness import Freshness, FreshnessWord, Schedule, freshness_of
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.reading import Result, State
 from deltalite.inspection.commit_entries import CommitEntry
@@ -32,7 +32,9 @@ class Health(StrEnum):
 
 
 _RANKS = {health: rank for rank, health in enumerate(Health)}
-_FRESHNESS_RANKS = {word: rank for rank, word in enumerate((Word.LATE, Word.UNKNOWN, Word.FRESH))}
+_FRESHNESS_RANKS = {
+    word: rank for rank, word in enumerate((FreshnessWord.LATE, FreshnessWord.UNKNOWN, FreshnessWord.FRESH))
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,8 @@ def lake_row(
 
     Args:
         table: the table, as the user may see it.
-        result: its overview by now.
-        measures: the measures of a table whose overview lacks them.
+        result: the read of its overview.
+        measures: the read of its measures, if the overview lacks them.
         schedules: the schedules of DAGs by their ids.
         now: the time, for the freshness.
         seconds: how long the page has waited.
@@ -111,24 +113,25 @@ def health_of(
     4. A step of the maintenance is due: due.
     5. Otherwise: healthy.
 
-    `result` is an overview, or another value of a read, of which only the cases 1 and 2 apply.
+    `result` is the read of an overview. The read of anything else must have no value yet, so only the cases 1 and 2
+    apply to it.
     """
     if result.error is not None:
         is_missing = result.error.kind == _MISSING
-        return (Health.MISSING if is_missing else Health.FAILED), f"{result.error.kind}: {result.error.message}"
+        return (Health.MISSING if is_missing else Health.FAILED), result.error.text
     if result.state is not State.FRESH or result.value is None:
         age = "" if result.value is None else f" The values are {result.age_seconds:.0f} s old."
         if result.state is State.SLOW:
             return Health.SLOW, f"The storage did not answer in {seconds:g} s.{age}"
         return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
-    known = result.value.measures
-    if known is None and measures is not None:
+    current_measures = result.value.measures
+    if current_measures is None and measures is not None:
         if measures.error is not None:
-            return Health.FAILED, f"{measures.error.kind}: {measures.error.message}"
-        known = measures.value
-    if known is None:
+            return Health.FAILED, measures.error.text
+        current_measures = measures.value
+    if current_measures is None:
         return Health.MEASURING, "The table has many files, so the API server measures it in the background."
-    due = [f"{step.step}: {step.reason}" for step in known.steps if step.outcome is Outcome.DUE]
+    due = [f"{step.step}: {step.reason}" for step in current_measures.steps if step.outcome is Outcome.DUE]
     return (Health.DUE, "; ".join(due)) if due else (Health.HEALTHY, "No maintenance is due.")
 
 
@@ -151,9 +154,9 @@ def sorted_rows(rows: Iterable[LakeRow], sort: str, *, is_ascending: bool) -> li
     if sort == "name":
         return by_name if is_ascending else by_name[::-1]
     value_of = _SORT_KEYS[sort]
-    known = [row for row in by_name if value_of(row) is not None]
-    known.sort(key=value_of, reverse=not is_ascending)
-    return known + [row for row in by_name if value_of(row) is None]
+    rows_with_value = [row for row in by_name if value_of(row) is not None]
+    rows_with_value.sort(key=value_of, reverse=not is_ascending)
+    return rows_with_value + [row for row in by_name if value_of(row) is None]
 
 
 def matching_tables(tables: Iterable[KnownTable], search: str) -> list[KnownTable]:

@@ -25,7 +25,7 @@ class SizeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A partition, and the width of its bar in pixels. `values` are those of the partition columns."""
+    """A partition, and the width of its bar in pixels. `values` has a text for each partition column."""
 
     values: tuple[str, ...]
     size: PartitionSize
@@ -56,7 +56,7 @@ def size_rows(layout: FileLayout) -> list[SizeRow]:
             label=_label(size_class.min_bytes, size_class.max_bytes),
             files=size_class.files,
             size_bytes=size_class.size_bytes,
-            width=_width(size_class.files, most),
+            width=bar_width(size_class.files, most),
         )
         for size_class in layout.size_classes
     ]
@@ -66,7 +66,7 @@ def partition_rows(layout: FileLayout) -> list[PartitionRow]:
     """Return the partitions; the one with most bytes has the longest bar."""
     most = max((partition.size_bytes for partition in layout.partitions), default=0)
     return [
-        PartitionRow(values=_texts(partition), size=partition, width=_width(partition.size_bytes, most))
+        PartitionRow(values=_texts(partition), size=partition, width=bar_width(partition.size_bytes, most))
         for partition in layout.partitions
     ]
 
@@ -106,5 +106,6 @@ def _label(min_bytes: int, max_bytes: int | None) -> str:
     )
 
 
-def _width(value: int, most: int) -> int:
-    return max(2, round(BAR_WIDTH * value / most)) if value else 0
+def bar_width(value: int, largest: int, full_width: int = BAR_WIDTH) -> int:
+    """Return the width of a bar in pixels. The bar of the largest value has the full width."""
+    return max(2, round(full_width * value / largest)) if value else 0

@@ -56,7 +56,7 @@ class Links:
         return f"{self.table(key)}/columns"
 
     def versions(self, key: str) -> str:
-        """Return the address that leads to the version of a form."""
+        """Return the address to which a page sends the form with the version that the user chose."""
         return f"{self.table(key)}/versions"
 
     def version(self, key: str, version: int, *, rows: str = "", where: Iterable[str] = ()) -> str:

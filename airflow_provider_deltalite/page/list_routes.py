@@ -20,12 +20,12 @@ from airflow_provider_deltalite.page.lake_view import (
     matching_tables,
 )
 from airflow_provider_deltalite.page.rendering import page
-from airflow_provider_deltalite.page.route_base import Routes, reader_of, seconds_left, wait
+from airflow_provider_deltalite.page.route_base import Routes, rights_of, seconds_left, wait
 from airflow_provider_deltalite.page.run_view import shown_result
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.reading import Result
-    from airflow_provider_deltalite.page.services import PageReader
+    from airflow_provider_deltalite.page.services import PageRights
     from deltalite.inspection.overview import TableMeasures, TableOverview
 
 # A list of many tables answers soon, and shows the other rows after a reload.
@@ -54,12 +54,12 @@ class ListRoutes(Routes):
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
         # The other half of the time is for the tables.
         listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
-        await wait(request, self.known.first_listings(), at_most=listing_seconds)
-        known, problems = await self.known.tables()
-        tables = list((await run_in_threadpool(visible_tables, known, reader_of(request))).values())
+        await wait(request, self.table_list.first_listings(), at_most=listing_seconds)
+        known, problems = await self.table_list.tables()
+        tables = list((await run_in_threadpool(visible_tables, known, rights_of(request))).values())
         rows = await self._rows(request, await run_in_threadpool(matching_tables, tables, search))
         view = await run_in_threadpool(lake_view, rows, sort, is_ascending=is_ascending, page=page_number)
-        may_read_assets = await run_in_threadpool(reader_of(request).may_read_assets)
+        may_read_assets = await run_in_threadpool(rights_of(request).may_read_assets)
         return page(
             "lake.html",
             await self.links_to_runs(request, [row.commit for row in view.rows]),
@@ -73,23 +73,23 @@ class ListRoutes(Routes):
 
     async def dag(self, request: Request, dag_id: str) -> HTMLResponse:
         """Show the tables of a DAG."""
-        if not await run_in_threadpool(reader_of(request).may_read_dag, dag_id):
+        if not await run_in_threadpool(rights_of(request).may_read_dag, dag_id):
             raise HTTPException(403)
-        known, _ = await self.known.tables()
-        visible = await run_in_threadpool(visible_tables, known, reader_of(request))
-        keys = await run_in_threadpool(self._keys_in_results, reader_of(request), dag_id)
+        known, _ = await self.table_list.tables()
+        visible = await run_in_threadpool(visible_tables, known, rights_of(request))
+        keys = await run_in_threadpool(self._keys_in_results, rights_of(request), dag_id)
         tables = [table for key, table in visible.items() if dag_id in table.dag_ids or key in keys]
         rows = await self._rows(request, tables)
         links = await self.links_to_runs(request, [row.commit for row in rows])
         view = lake_view(rows, DEFAULT_SORT, is_ascending=False, page=1)
         return page("dag.html", links, dag_id=dag_id, view=view)
 
-    def _keys_in_results(self, reader: PageReader, dag_id: str) -> set[str]:
+    def _keys_in_results(self, rights: PageRights, dag_id: str) -> set[str]:
         """Return the keys of the tables in the results of the newest runs, if the user may read these results.
 
         A task that declares no outlets still names its table in its result.
         """
-        if not (reader.may_read_runs(dag_id) and reader.may_read_xcoms(dag_id)):
+        if not (rights.may_read_runs(dag_id) and rights.may_read_xcoms(dag_id)):
             return set()
         database = self.services.database
         results = [
@@ -113,7 +113,7 @@ class ListRoutes(Routes):
         if not has_values():  # the first view: nothing to show yet
             await wait(request, reads)
             seconds = self.seconds
-        schedules, now = await self.known.schedules(), datetime.now(UTC)
+        schedules, now = await self.table_list.schedules(), datetime.now(UTC)
         results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
         return [
             lake_row(
@@ -128,7 +128,7 @@ class ListRoutes(Routes):
         ]
 
     def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:
-        """Return the measures by now of a table with very many files, and start their read."""
+        """Return the read of the measures of a table with very many files. Start this read if it has not started."""
         overview = result.value
         if overview is None or overview.measures is not None:
             return None

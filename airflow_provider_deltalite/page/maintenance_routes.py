@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.maintenance_view import MaintenanceView, maintenance_conf, problem_of_dag
 from airflow_provider_deltalite.page.rendering import page
-from airflow_provider_deltalite.page.route_base import Routes, reader_of
+from airflow_provider_deltalite.page.route_base import Routes, rights_of
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.known_tables import KnownTable
@@ -40,13 +40,13 @@ class MaintenanceRoutes(Routes):
         5. Airflow refuses the run: refused with Airflow's reason.
         """
         table = await self.open_table(request, key)
-        dag_id, reader = self.services.settings.maintenance_dag, reader_of(request)
+        dag_id, rights = self.services.settings.maintenance_dag, rights_of(request)
         if not dag_id:
             raise HTTPException(404)
-        if not await run_in_threadpool(reader.may_start_runs, dag_id):
+        if not await run_in_threadpool(rights.may_start_runs, dag_id):
             return self._refused(request, table, 403, _NO_RIGHT)
         token = await _token(request)
-        if not self.services.form_tokens.is_valid(token, reader.user_id, _action(table, dag_id)):
+        if not self.services.form_tokens.is_valid(token, rights.user_id, _action(table, dag_id)):
             return self._refused(request, table, 403, _INVALID_FORM)
         if problem := problem_of_dag(await run_in_threadpool(self.services.database.dag_state, dag_id)):
             return self._refused(request, table, 409, problem)
@@ -61,14 +61,14 @@ class MaintenanceRoutes(Routes):
 
         `started_run` is the run that the address of the page names. It is shown only if it exists.
         """
-        dag_id, reader = self.services.settings.maintenance_dag, reader_of(request)
-        if not dag_id or not await run_in_threadpool(reader.may_start_runs, dag_id):
+        dag_id, rights = self.services.settings.maintenance_dag, rights_of(request)
+        if not dag_id or not await run_in_threadpool(rights.may_start_runs, dag_id):
             return None
         database = self.services.database
         runs = await run_in_threadpool(database.existing_runs, [(dag_id, started_run)]) if started_run else frozenset()
         return MaintenanceView(
             dag_id=dag_id,
-            token=self.services.form_tokens.token(reader.user_id, _action(table, dag_id)),
+            token=self.services.form_tokens.token(rights.user_id, _action(table, dag_id)),
             problem=problem_of_dag(await run_in_threadpool(database.dag_state, dag_id)),
             started_run=started_run if (dag_id, started_run) in runs else "",
         )

@@ -32,9 +32,9 @@ def problem_of_dag(state: DagState | None) -> str:
     if state is None:
         return "This Airflow has no such DAG. Add its file, or correct the setting [deltalite] ui_maintenance_dag."
     if state.has_import_errors:
-        return "Airflow cannot import its file. Mend the import error, then reload this page."
+        return "Airflow cannot import the file of the DAG. Correct the import error, then reload this page."
     if state.is_paused:
-        return "It is paused, so a run would wait. Unpause it, then reload this page."
+        return "The DAG is paused, so a run would wait. Unpause the DAG, then reload this page."
     return ""
 
 

@@ -47,21 +47,22 @@ class MeasuredView:
 def measured_view(
     table: KnownTable, result: Result[TableOverview], measures: Result[TableMeasures] | None, *, seconds: float
 ) -> MeasuredView:
-    """Return the parts by now. `measures` are those of an overview without measures."""
+    """Return the parts, as far as they are read. `measures` is the read of measures that the overview lacks."""
     health, reason = health_of(result, measures, seconds=seconds)
     overview = result.value
-    known = None if overview is None else overview.measures
-    if known is None and measures is not None:
-        known = measures.value
-    if known is None:
+    current_measures = None if overview is None else overview.measures
+    if current_measures is None and measures is not None:
+        current_measures = measures.value
+    if current_measures is None:
         return MeasuredView(health=health, reason=reason, is_pending=measures is not None and measures.error is None)
+    layout = current_measures.layout
     return MeasuredView(
         health=health,
         reason=reason,
-        last_vacuum=known.health.last_vacuum,
-        advice=advice_of(table, known.steps),
-        layout=known.layout,
-        size_rows=size_rows(known.layout),
-        partition_rows=partition_rows(known.layout),
-        heat_map=heat_map(known.layout),
+        last_vacuum=current_measures.health.last_vacuum,
+        advice=advice_of(table, current_measures.steps),
+        layout=layout,
+        size_rows=size_rows(layout),
+        partition_rows=partition_rows(layout),
+        heat_map=heat_map(layout),
     )

@@ -97,7 +97,7 @@ def preview_view(
     view = PreviewView(choice=choice, conditions=conditions)
     preview = result.value
     if result.error is not None:
-        problem = f"{result.error.kind}: {result.error.message}"
+        problem = result.error.text
         if result.error.kind not in _OTHER_CAUSES:
             problem += " If the version is old, a vacuum may have deleted its files."
         return replace(view, problem=problem)

@@ -2,9 +2,9 @@
 
 Python cannot stop a thread that waits for storage. So each storage has a few separate threads, and a page waits
 for a result without holding a thread. Requests for the same result share one read, and a read that a page needs comes
-before those of a list. If a storage hangs, its threads hang, its queue fills, and later reads are refused; other
-storages go on. The threads are daemons, so they do not keep the API server from ending. A read of commits starts
-further threads, which are not daemons (`log/commit_infos.py`, `inspection/growth.py`).
+before the reads of a list. If a storage hangs, its threads hang, its queue fills, and the pool refuses later reads of
+this storage. Other storages go on. The threads are daemons, so they do not keep the API server from ending. A read of
+commits starts further threads, which are not daemons (`log/commit_infos.py`, `inspection/growth.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Read(Generic[T]):
             self.value = None if run is None else run()
         except Exception as error:  # noqa: BLE001  an unreadable table must not end a thread of the pool
             self.error = RowError.of(error)
-        except BaseException as error:  # noqa: BLE001  neither must an exit that a client of a storage raises
+        except BaseException as error:  # noqa: BLE001  a client of a storage may raise an exit, which must not end it either
             self.error = RowError.of(RuntimeError(f"The read ended with {type(error).__name__}"))
         self.finish()
 
@@ -77,7 +77,7 @@ class Read(Generic[T]):
 
 
 @dataclass(slots=True)
-class _Storage:
+class _StorageQueues:
     """The threads of a storage, and the reads that wait for one of them. `changed` wakes a thread."""
 
     name: str
@@ -105,13 +105,13 @@ class ReadPool:
         self._max_threads = max_threads
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
-        self._storages: dict[str, _Storage] = {}
+        self._storages: dict[str, _StorageQueues] = {}
         self._running: dict[Hashable, Read[Any]] = {}
 
     def read(self, storage: str, key: Hashable, run: Callable[[], T], *, is_urgent: bool = False) -> Read[T]:
         """Start a read, or return the read with the same key that has not ended."""
         with self._lock:
-            queues = self._storages.setdefault(storage, _Storage(storage, threading.Condition(self._lock)))
+            queues = self._storages.setdefault(storage, _StorageQueues(storage, threading.Condition(self._lock)))
             running = self._running.get(key)
             if running is not None:
                 if is_urgent and running in queues.others:
@@ -131,8 +131,8 @@ class ReadPool:
                 self._start_thread(queues)
             return new_read
 
-    def _refusal(self, queues: _Storage) -> str:
-        """Return why a storage takes no more reads; an empty text if it does."""
+    def _refusal(self, queues: _StorageQueues) -> str:
+        """Return why the pool refuses another read of a storage; an empty text if it accepts the read."""
         if len(queues.urgent) + len(queues.others) >= self._max_waiting:
             return f"Too many reads wait for {shown_text(queues.name)}. Try again in a minute."
         if not queues.threads and self._thread_count() >= self._max_threads:
@@ -142,7 +142,7 @@ class ReadPool:
     def _thread_count(self) -> int:
         return sum(queues.threads for queues in self._storages.values())
 
-    def _start_thread(self, queues: _Storage) -> None:
+    def _start_thread(self, queues: _StorageQueues) -> None:
         thread = threading.Thread(target=self._work, args=(queues,), name="deltalite-page", daemon=True)
         try:
             thread.start()
@@ -155,7 +155,7 @@ class ReadPool:
         # A refused read ends while `read` holds the lock, and was never stored.
         self._running.pop(key, None)
 
-    def _work(self, queues: _Storage) -> None:
+    def _work(self, queues: _StorageQueues) -> None:
         while True:
             with self._lock:
                 read = queues.next_read()

@@ -3,7 +3,7 @@
 Overviews are read again if they are older than the caller allows; without a new commit this costs two requests. The key
 of each value contains the connection that read it, so users of another connection do not get the value. Versions never
 change, so their commits and changes are cached without an age. An error is cached for some seconds, so that reloads do
-not add requests to a storage in trouble. A missing table is no such error.
+not add requests to a storage in trouble. The error of a missing table is not cached.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _MAX_SEARCHED_COMMITS = 1_000
 _MAX_COMMITS_OF_RUN = 50
 _MAX_MEASURING_THREADS = 4
 _MAX_ROWS_AGE_SECONDS = 60.0
-_NEVER = float("inf")
-_ALWAYS_OLD = -1.0
+_ANY_AGE = float("inf")
+_NOT_CACHED = -1.0  # as the maximum age: no cached value is this young
 
 
 class State(StrEnum):
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(Generic[T]):
-    """The result of a read by now.
+    """The result of a read so far.
 
     - `value`: the value that the read returned. While the read runs, it is the cached value, or None without one.
     - `error`: the error of a failed read.
@@ -86,7 +86,7 @@ class Lookup(Generic[T]):
         return [] if self.read is None else [self.read]
 
     def result(self, *, max_stale_seconds: float = 0.0) -> Result[T]:
-        """Return the result by now. While the read runs, a cached value up to `max_stale_seconds` old is fresh."""
+        """Return the result so far. While the read runs, a cached value up to `max_stale_seconds` old is fresh."""
         if self.error is not None:
             return Result(state=State.FAILED, error=self.error)
         read = self.read
@@ -158,7 +158,7 @@ class TableReader:
             table,
             key,
             lambda store: read_column_statistics(store, overview.version),
-            max_age_seconds=_NEVER,
+            max_age_seconds=_ANY_AGE,
             pool=self._measuring_pool if is_large else None,
         )
 
@@ -170,7 +170,7 @@ class TableReader:
             return tuple(commit_entries(store, snapshot, up_to_version=up_to, limit=limit))
 
         key = ("commits", table.key, table.conn_id, table_id, up_to, limit)
-        return self._look_up(table, key, run, max_age_seconds=_NEVER)
+        return self._look_up(table, key, run, max_age_seconds=_ANY_AGE)
 
     def growth(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[Growth]:
         """Look up the totals of the newest versions up to the version of an overview."""
@@ -192,12 +192,12 @@ class TableReader:
             return growth
 
         key = (*newest_key, overview.version)
-        return self._look_up(table, key, run, max_age_seconds=_NEVER, is_urgent=is_urgent)
+        return self._look_up(table, key, run, max_age_seconds=_ANY_AGE, is_urgent=is_urgent)
 
     def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
         """Look up the differences of a version from the version before."""
         key = ("changes", table.key, table.conn_id, table_id, version)
-        return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_NEVER)
+        return self._look_up(table, key, lambda store: read_version_changes(store, version), max_age_seconds=_ANY_AGE)
 
     def rows(
         self,
@@ -211,7 +211,7 @@ class TableReader:
     ) -> Lookup[RowPreview]:
         """Look up some rows or changed rows of a version for which all conditions are true.
 
-        The read ends after `max_seconds`. If this ended an earlier read, the rows are read again.
+        The read ends after `max_seconds`. If this limit ended an earlier read, the rows are read again.
         """
         key = ("rows", table.key, table.conn_id, table_id, version, conditions, is_of_changes)
         cached = self._cache.get(key)
@@ -221,7 +221,7 @@ class TableReader:
             read = read_changed_rows if is_of_changes else read_preview
             return read(store, version, conditions, max_seconds=max_seconds)
 
-        return self._look_up(table, key, run, max_age_seconds=_ALWAYS_OLD if is_cut else _MAX_ROWS_AGE_SECONDS)
+        return self._look_up(table, key, run, max_age_seconds=_NOT_CACHED if is_cut else _MAX_ROWS_AGE_SECONDS)
 
     def commits_of_run(
         self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int

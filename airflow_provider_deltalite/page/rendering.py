@@ -1,7 +1,7 @@
 """The templates and their filters. Jinja2 escapes every value; no template marks a value as safe.
 
-The Content-Security-Policy allows the app's own style sheet and scripts only, and no inline ones. A page thus stays
-harmless even if an escape were missing.
+The Content-Security-Policy allows only the app's style sheet and scripts, and no inline ones. So a page is harmless
+even if an escape is missing.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Roots:
         self._cache = cache
 
     def listings(self, roots: Iterable[str]) -> list[Read[tuple[str, ...]]]:
-        """Start the listings that are due, and return those of patterns without any listing so far."""
+        """Start the listings that are due. Return the listings of patterns that have no result yet."""
         first_listings = []
         for root in filter(has_pattern, roots):
             cached = self._cache.get(("root", root))
@@ -36,7 +36,7 @@ class Roots:
         return first_listings
 
     def addresses(self, roots: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the addresses that are known by now, and sentences about patterns without a listing."""
+        """Return the addresses that are known so far, and sentences about patterns without a result."""
         addresses: list[str] = []
         problems: list[str] = []
         for root in roots:
@@ -55,13 +55,9 @@ class Roots:
         try:
             folders = matching_folders(root, lambda address: listed_tree(self._open_store(address)))
         except Exception as error:  # noqa: BLE001  clients of storage raise errors of any class
-            self._cache.put(("root", root), ((), f"Could not list {root} of [deltalite] ui_tables: {_text(error)}"))
+            problem = f"Could not list {root} of [deltalite] ui_tables: {RowError.of(error).text}"
+            self._cache.put(("root", root), ((), problem))
             return ()
         problem = f"{root} matches {len(folders)} folders; the page shows the first {_MAX_TABLES}."
         self._cache.put(("root", root), (tuple(folders[:_MAX_TABLES]), problem if len(folders) > _MAX_TABLES else ""))
         return tuple(folders)
-
-
-def _text(error: Exception) -> str:
-    row_error = RowError.of(error)
-    return f"{row_error.kind}: {row_error.message}"

@@ -16,17 +16,17 @@ from airflow_provider_deltalite.page.read_pool import wait_for_reads
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.read_pool import Read
-    from airflow_provider_deltalite.page.services import PageReader, Services
+    from airflow_provider_deltalite.page.services import PageRights, Services
     from airflow_provider_deltalite.page.table_list import TableList
     from deltalite.inspection.commit_entries import CommitEntry
 
 
 class Routes:
-    """The base of the classes whose methods are routes. All of them share `known`, the list of known tables."""
+    """The base of the classes whose methods are routes. All of them share `table_list`, the list of known tables."""
 
-    def __init__(self, services: Services, known: TableList) -> None:
+    def __init__(self, services: Services, table_list: TableList) -> None:
         self.services = services
-        self.known = known
+        self.table_list = table_list
         self.seconds = services.settings.timeout_seconds
 
     def links(self, request: Request) -> Links:
@@ -41,12 +41,12 @@ class Routes:
 
     async def open_table(self, request: Request, key: str) -> KnownTable:
         """Return a known table that the user may see. Raises `HTTPException`."""
-        known, _ = await self.known.tables()
+        known, _ = await self.table_list.tables()
         if key not in known:  # the first listing of a pattern may have it
-            await wait(request, self.known.first_listings())
-            known, _ = await self.known.tables()
+            await wait(request, self.table_list.first_listings())
+            known, _ = await self.table_list.tables()
         table = known.get(key)
-        visible = None if table is None else await run_in_threadpool(visible_table, table, reader_of(request))
+        visible = None if table is None else await run_in_threadpool(visible_table, table, rights_of(request))
         if visible is None:
             raise HTTPException(404)
         return visible
@@ -69,10 +69,10 @@ async def wait(request: Request, reads: Iterable[Read[Any]], *, at_most: float |
     await wait_for_reads(reads, seconds if at_most is None else min(at_most, seconds))
 
 
-def reader_of(request: Request) -> PageReader:
+def rights_of(request: Request) -> PageRights:
     """Return the rights of the user."""
-    reader: PageReader = request.state.deltalite_reader
-    return reader
+    rights: PageRights = request.state.deltalite_rights
+    return rights
 
 
 def problem_of(result: Any, seconds: float) -> str:

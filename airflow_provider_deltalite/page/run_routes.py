@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.known_tables import KnownTable, TaskName, key_of, visible_table
 from airflow_provider_deltalite.page.rendering import page
-from airflow_provider_deltalite.page.route_base import Routes, problem_of, reader_of, wait
+from airflow_provider_deltalite.page.route_base import Routes, problem_of, rights_of, wait
 from airflow_provider_deltalite.page.run_view import (
     BAR_WIDTH,
     ShownResult,
@@ -21,7 +21,7 @@ from airflow_provider_deltalite.page.run_view import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_deltalite.page.services import PageReader
+    from airflow_provider_deltalite.page.services import PageRights
 
 
 class RunRoutes(Routes):
@@ -29,16 +29,16 @@ class RunRoutes(Routes):
 
     async def dag_run(self, request: Request, dag_id: str, run_id: str) -> HTMLResponse:
         """Show what the tasks of a DAG run did to tables."""
-        reader = reader_of(request)
-        if not await run_in_threadpool(lambda: reader.may_read_runs(dag_id) and reader.may_read_xcoms(dag_id)):
+        rights = rights_of(request)
+        if not await run_in_threadpool(lambda: rights.may_read_runs(dag_id) and rights.may_read_xcoms(dag_id)):
             raise HTTPException(403)
         task_results = await run_in_threadpool(self.services.database.results, dag_id, run_id)
-        known, _ = await self.known.tables()
+        known, _ = await self.table_list.tables()
         rows = []
         for task_result in task_results:
             result = shown_result(task_result.value)
             if result is not None:
-                table = await self._table_of_result(reader, known, result)
+                table = await self._table_of_result(rights, known, result)
                 rows.append((task_result.task_id, task_result.map_index, result, table))
         return page("dag_run.html", self.links(request), dag_id=dag_id, run_id=run_id, rows=rows)
 
@@ -47,21 +47,21 @@ class RunRoutes(Routes):
 
         Airflow's UI leaves the name in braces in the address of a task that is not mapped.
         """
-        reader, index = reader_of(request), int(map_index) if map_index.isdecimal() and len(map_index) < 10 else -1  # noqa: PLR2004
-        if not await run_in_threadpool(reader.may_read_tasks, dag_id):
+        rights, index = rights_of(request), int(map_index) if map_index.isdecimal() and len(map_index) < 10 else -1  # noqa: PLR2004
+        if not await run_in_threadpool(rights.may_read_tasks, dag_id):
             raise HTTPException(403)
         database = self.services.database
         attempts = await run_in_threadpool(database.attempts, dag_id, run_id, task_id, index)
         result: ShownResult | None = None
         stored_at: datetime | None = None
-        if await run_in_threadpool(reader.may_read_xcoms, dag_id):
+        if await run_in_threadpool(rights.may_read_xcoms, dag_id):
             values = await run_in_threadpool(database.results, dag_id, run_id, task_id, index)
             results = ((shown, item.stored_at) for item in values if (shown := shown_result(item.value)) is not None)
             result, stored_at = next(results, (None, None))
-        known, _ = await self.known.tables()
+        known, _ = await self.table_list.tables()
         tables = []
         if any(attempt.start for attempt in attempts):  # otherwise there is no commit to look for
-            tables = await self._tables_of_task(reader, known, TaskName(dag_id=dag_id, task_id=task_id), result)
+            tables = await self._tables_of_task(rights, known, TaskName(dag_id=dag_id, task_id=task_id), result)
         since_ms = min((int(item.start.timestamp() * 1000) for item in attempts if item.start), default=0)
         lookups = [
             self.services.tables.commits_of_run(
@@ -87,18 +87,18 @@ class RunRoutes(Routes):
         )
 
     async def _table_of_result(
-        self, reader: PageReader, known: dict[str, KnownTable], result: ShownResult
+        self, rights: PageRights, known: dict[str, KnownTable], result: ShownResult
     ) -> KnownTable | None:
         table = known.get(key_of(result.address) or "")
-        return None if table is None else await run_in_threadpool(visible_table, table, reader)
+        return None if table is None else await run_in_threadpool(visible_table, table, rights)
 
     async def _tables_of_task(
-        self, reader: PageReader, known: dict[str, KnownTable], task: TaskName, result: ShownResult | None
+        self, rights: PageRights, known: dict[str, KnownTable], task: TaskName, result: ShownResult | None
     ) -> list[KnownTable]:
         """Return the table of the result, or without a result the tables among the outlets of the task."""
         if result is not None:
-            table = await self._table_of_result(reader, known, result)
+            table = await self._table_of_result(rights, known, result)
             return [] if table is None else [table]
         candidates = [item for item in known.values() if task in item.producers]
-        visible = [await run_in_threadpool(visible_table, item, reader) for item in candidates]
+        visible = [await run_in_threadpool(visible_table, item, rights) for item in candidates]
         return [item for item in visible if item is not None]

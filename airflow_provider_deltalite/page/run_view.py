@@ -51,7 +51,7 @@ class PhaseRow:
 class ShownResult:
     """The parts of a task's return value that the page shows.
 
-    - `address`: the address of the table, to look it up; never opened without that.
+    - `address`: the address of the table. The page looks it up among the known tables, and opens no other table.
     """
 
     address: str
@@ -106,14 +106,16 @@ def phases_of_last_attempt(
 ) -> tuple[PhaseRow, ...]:
     """Return the phases of the job of the last attempt.
 
-    The result may be of the attempt before: until the last attempt ends, and also later if it failed before its worker
-    started. `stored_at` is the time at which Airflow stored the result.
+    The stored result may belong to the attempt before the last one: until the last attempt ends, and also later if the
+    last attempt failed before its worker started. The function then returns no phases.
+
+    `stored_at` is the time at which Airflow stored the result.
     """
     if result is None or not attempts or attempts[-1].state not in _ENDED_STATES:
         return ()
     earlier_end = attempts[-2].end if len(attempts) > 1 else None
-    is_of_earlier = stored_at is not None and earlier_end is not None and stored_at <= earlier_end
-    return () if is_of_earlier else result.phases
+    is_of_earlier_attempt = stored_at is not None and earlier_end is not None and stored_at <= earlier_end
+    return () if is_of_earlier_attempt else result.phases
 
 
 def attempt_rows(
@@ -188,7 +190,7 @@ def _phase_rows(values: Any) -> tuple[PhaseRow, ...]:
 
 
 def _is_duration(seconds: Any) -> bool:
-    """Whether a value is a number of seconds. NaN and infinity are none."""
+    """Whether a value is a number of seconds. NaN and infinity do not count."""
     return type(seconds) in (int, float) and 0 <= seconds <= _LONGEST_PHASE_S
 
 

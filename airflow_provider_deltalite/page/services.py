@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_deltalite.page.cache import BoundedCache
 from airflow_provider_deltalite.page.form_tokens import FormTokens
-from airflow_provider_deltalite.page.known_tables import AssetFacts, Reader, WrittenTable, conn_id_of
+from airflow_provider_deltalite.page.known_tables import AssetFacts, UserRights, WrittenTable, conn_id_of
 from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import root_path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-class PageReader(Reader, Protocol):
+class PageRights(UserRights, Protocol):
     """The rights of a user, also on the parts of a DAG."""
 
     @property
@@ -85,7 +85,7 @@ class Database(Protocol):
         ...
 
     def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
-        """Return the schedules of those of the DAGs that this Airflow has."""
+        """Return the schedules of DAGs by their ids, without the DAGs that this Airflow lacks."""
         ...
 
     def attempts(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[Attempt]:
@@ -108,7 +108,7 @@ class Services:
     """The parts of the page.
 
     - `user_of`: a FastAPI dependency that returns the logged-in user, or raises an `HTTPException`.
-    - `reader_of`: returns the rights of a user.
+    - `rights_of`: returns the rights of a user.
     - `airflow_path`: the path of Airflow's UI, without a slash at the end.
     - `form_tokens`: the tokens of forms that change something.
     - `start_run`: starts a DAG run as the user of a request; see `run_start.start_run`.
@@ -116,7 +116,7 @@ class Services:
     """
 
     user_of: Callable[..., Any]
-    reader_of: Callable[[Any], PageReader]
+    rights_of: Callable[[Any], PageRights]
     database: Database
     settings: PageSettings
     tables: TableReader
@@ -131,7 +131,7 @@ def airflow_services() -> Services:
     """Return the parts for Airflow's API server."""
     from airflow.api_fastapi.core_api.security import get_user
 
-    from airflow_provider_deltalite.page.access import AirflowReader
+    from airflow_provider_deltalite.page.access import AirflowRights
     from airflow_provider_deltalite.page.database import AirflowDatabase
 
     settings = read_settings()
@@ -142,7 +142,7 @@ def airflow_services() -> Services:
 
     return Services(
         user_of=get_user,
-        reader_of=AirflowReader,
+        rights_of=AirflowRights,
         database=AirflowDatabase(),
         settings=settings,
         tables=TableReader(open_table, pool, cache, now_ms=lambda: time.time_ns() // 1_000_000),

@@ -28,7 +28,7 @@ class Snippet:
     text: str
 
 
-def mending_operator(table: KnownTable, step: Step) -> Snippet:
+def maintenance_operator(table: KnownTable, step: Step) -> Snippet:
     """Return the operator that does a step of the maintenance."""
     return Snippet(title=f"Task for the {step.value}", text=_operator(_OPERATORS[step], step.value, table))
 

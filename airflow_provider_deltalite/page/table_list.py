@@ -45,7 +45,7 @@ class TableList:
         self._schedules_loaded_at = float("-inf")
 
     def first_listings(self) -> list[Read[tuple[str, ...]]]:
-        """Start the listings that are due, and return those of patterns without any listing so far."""
+        """Start the listings that are due. Return the listings of patterns that have no result yet."""
         return self._services.roots.listings(self._services.settings.roots)
 
     async def schedules(self) -> Mapping[str, Schedule]:
@@ -57,7 +57,7 @@ class TableList:
         return self._schedules
 
     async def tables(self) -> tuple[dict[str, KnownTable], list[str]]:
-        """Return the tables that are known by now, and the problems. Starts the listings that are due."""
+        """Return the tables that are known so far, and the problems. Start the listings that are due."""
         services = self._services
         self.first_listings()
         addresses, problems = services.roots.addresses(services.settings.roots)

@@ -25,7 +25,7 @@ from airflow_provider_deltalite.page.preview_view import (
     problem_of_conditions,
 )
 from airflow_provider_deltalite.page.rendering import page
-from airflow_provider_deltalite.page.route_base import Routes, problem_of, reader_of, seconds_left, wait
+from airflow_provider_deltalite.page.route_base import Routes, problem_of, rights_of, seconds_left, wait
 from airflow_provider_deltalite.page.snippets import version_snippets
 from airflow_provider_deltalite.page.table_view import explained_features, explained_properties, timeline
 
@@ -50,8 +50,8 @@ _LARGEST_VERSION = 2**63 - 1
 class TableRoutes(Routes):
     """The routes of one table."""
 
-    def __init__(self, services: Services, known: TableList, maintenance: MaintenanceRoutes) -> None:
-        super().__init__(services, known)
+    def __init__(self, services: Services, table_list: TableList, maintenance: MaintenanceRoutes) -> None:
+        super().__init__(services, table_list)
         self._maintenance = maintenance
 
     async def table(
@@ -89,7 +89,7 @@ class TableRoutes(Routes):
                 None if columns is None else columns.result(),
                 shows_values=await self._may_see_rows(request),
             ),
-            freshness=freshness_of_overview(table, overview, await self.known.schedules(), datetime.now(UTC)),
+            freshness=freshness_of_overview(table, overview, await self.table_list.schedules(), datetime.now(UTC)),
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
             readable_versions=readable_versions(growth.result().value),
@@ -103,7 +103,7 @@ class TableRoutes(Routes):
         )
 
     async def measures(self, request: Request, key: str) -> HTMLResponse:
-        """Show the parts of a table's page that need its measures, when they are there; 202 otherwise."""
+        """Show the parts of a table's page that need its measures. The status is 202 until the measures are read."""
         table = await self.open_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
@@ -121,7 +121,7 @@ class TableRoutes(Routes):
         )
 
     async def columns(self, request: Request, key: str) -> HTMLResponse:
-        """Show the schema of a table with the statistics of the columns, when they are there; 202 otherwise."""
+        """Show the schema of a table with the statistics of its columns. The status is 202 until these are read."""
         table = await self.open_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
@@ -142,10 +142,10 @@ class TableRoutes(Routes):
 
     async def _may_see_rows(self, request: Request) -> bool:
         """Whether the deployment shows rows, and the user has the right to see them."""
-        return self.services.settings.shows_rows and await run_in_threadpool(reader_of(request).may_read_rows)
+        return self.services.settings.shows_rows and await run_in_threadpool(rights_of(request).may_read_rows)
 
     def _measured(self, table: KnownTable, result: Result[TableOverview]) -> MeasuredView:
-        """Return the parts of a page that need measures by now. Starts the read of measures that are not there."""
+        """Return the parts of a page that need measures. If the measures are missing, start to read them."""
         overview = result.value
         measures = None
         if overview is not None and overview.measures is None:
@@ -160,7 +160,7 @@ class TableRoutes(Routes):
         rows: str = "",
         where: Annotated[list[str] | None, Query()] = None,
     ) -> RedirectResponse:
-        """Lead from a form to the page of the version that the user entered; the parameters are those of that page."""
+        """Redirect a form to the page of the version that the user entered. The route `version` has the parameters."""
         table = await self.open_table(request, key)
         conditions = [condition for condition in where or () if condition.strip()]
         address = self.links(request).version(table.key, version, rows=RowChoice.of(rows), where=conditions)
@@ -218,7 +218,7 @@ class TableRoutes(Routes):
         """Return the rows of a version if the user asks for them, or the sentence why there are none."""
         if not self.services.settings.shows_rows:
             return PreviewView(refusal=SWITCHED_OFF)
-        if not await run_in_threadpool(reader_of(request).may_read_rows):
+        if not await run_in_threadpool(rights_of(request).may_read_rows):
             return PreviewView(refusal=NOT_ALLOWED)
         if choice is RowChoice.NONE:
             return PreviewView()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from airflow_provider_deltalite.page.explanations import explain_feature, explain_property
 from airflow_provider_deltalite.page.known_tables import KnownTable
-from airflow_provider_deltalite.page.snippets import Snippet, mending_operator
+from airflow_provider_deltalite.page.layout_view import bar_width
+from airflow_provider_deltalite.page.snippets import Snippet, maintenance_operator
 from deltalite.inspection.commit_entries import CommitEntry
 from deltalite.inspection.overview import TableOverview
 from deltalite.inspection.table_rows import Outcome, StepOutcome
@@ -51,7 +52,7 @@ def advice_of(table: KnownTable, steps: Sequence[StepOutcome]) -> list[Advice]:
             step=step.step.value,
             is_due=step.outcome is Outcome.DUE,
             reason=step.reason,
-            snippet=mending_operator(table, step.step),
+            snippet=maintenance_operator(table, step.step),
         )
         for step in steps
     ]
@@ -72,14 +73,10 @@ def explained_features(overview: TableOverview) -> list[Explained]:
 
 def timeline(entries: Sequence[CommitEntry]) -> list[TimelineRow]:
     """Return the commits with bars. The commit that changed most rows has the longest bar."""
-    longest = max((sum(_counts(entry)) for entry in entries), default=0) or 1
-
-    def width(count: int) -> int:
-        return max(2, round(_BAR_WIDTH * count / longest)) if count else 0
-
+    most = max((sum(_counts(entry)) for entry in entries), default=0)
     rows = []
     for entry in entries:
-        added, updated, removed = (width(count) for count in _counts(entry))
+        added, updated, removed = (bar_width(count, most, _BAR_WIDTH) for count in _counts(entry))
         rows.append(TimelineRow(entry=entry, added=added, updated=updated, removed=removed))
     return rows
 

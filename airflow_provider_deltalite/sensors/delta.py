@@ -222,8 +222,8 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     ) -> dict[str, Any]:
         """Return the result that the trigger sent, or raise its error.
 
-        Airflow renders the templates again before it resumes a task. If they render another request than that of the
-        trigger, the sensor ignores the event and starts the wait again.
+        Airflow renders the templates again before it resumes a task. If the new request differs from that of the
+        deferral, the sensor ignores the event and starts the wait again.
 
         :param context: The task's context.
         :param event: The payload of the trigger's event.

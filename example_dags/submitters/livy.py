@@ -65,7 +65,7 @@ class LivySubmitter:
                 "POST",
                 "/batches",
                 json={
-                    # Livy may use an id again after a restart. `_batch` finds out by the name.
+                    # Livy may use an id again after a restart. `_batch` then compares the name.
                     "name": f"{job.name} {job.job_id}",
                     "file": script,
                     "args": [PurePath(job.request).name],

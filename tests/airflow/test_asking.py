@@ -122,7 +122,7 @@ def test_the_default_after_the_timeout_can_publish(table, context, job, question
     wait = wait_of(lambda: task(table).execute(context))
     default = answer("Publish", code=code_in(questions[0]), user=None)
     # Airflow keeps the default of the first question of a task.
-    with pytest.raises(AirflowFailException, match="`ask` has it no longer"):
+    with pytest.raises(AirflowFailException, match="the parameter `ask` no longer has it"):
         resume(task(table), wait, context, default)
     ask = {"timeout": timedelta(hours=2), "default": "publish"}
     result = resume(task(table, ask=ask), wait, context, default)

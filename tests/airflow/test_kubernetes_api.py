@@ -69,7 +69,7 @@ def test_a_pod_that_does_not_exist_takes_no_secret_and_has_no_log(port, pod):
     with ApiServer(port) as server:
         server.status, server.body = 404, json.dumps({"message": "not found"})
         assert pod.state() is DriverState.MISSING
-        assert not pod.take_secret("deltalite-job-1")
+        assert not pod.become_owner("deltalite-job-1")
         assert not pod.is_being_deleted()
         with pytest.raises(DriverLogError, match="answered 404"):
             pod.read_log()

@@ -69,7 +69,7 @@
     if (button) button.disabled = true;
   });
 
-  // The measures of a table with very many files come after the page. Their places keep their height.
+  // The measures of a table with very many files come after the page. The style sheet reserves the height of these parts.
   const showMeasures = async (address, tries) => {
     const answer = await fetch(address, { credentials: "same-origin" });
     if (answer.status === 202 && tries > 0) {
@@ -84,7 +84,7 @@
         target.removeAttribute("aria-busy");
       }
     }
-    status.textContent = "The measures of the table are there.";
+    status.textContent = "The page now shows the measures of the table.";
   };
   for (const pending of document.querySelectorAll("[data-measures]")) {
     showMeasures(pending.dataset.measures, 30).catch(() => {

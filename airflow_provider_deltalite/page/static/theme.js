@@ -1,4 +1,4 @@
-// Sets the theme before the first paint: that of the surrounding Airflow page, or of the system.
+// Sets the theme of the surrounding Airflow page, or of the system, before the first paint.
 (() => {
   const root = document.documentElement;
   const outer = (() => {

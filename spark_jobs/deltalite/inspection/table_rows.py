@@ -88,6 +88,11 @@ class RowError:
         is_retryable = error.retryable if isinstance(error, DeltaLiteError) else True
         return cls(kind=type(error).__name__, message=shown_text(str(error)), is_retryable=is_retryable)
 
+    @property
+    def text(self) -> str:
+        """The class and the message in one line."""
+        return f"{self.kind}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
@@ -159,7 +164,7 @@ class TableRow:
     def summary(self) -> str:
         """The error, the reason to skip the table, or the steps that are not `NOT_NEEDED`; else `healthy`."""
         if self.error is not None:
-            return f"{self.error.kind}: {self.error.message}"
+            return self.error.text
         if self.skip_reason is not None:
             return self.skip_reason
         texts = [f"{s.step} {s.outcome}: {s.reason}" for s in self.steps if s.outcome is not Outcome.NOT_NEEDED]

@@ -135,7 +135,7 @@ class Page:
             pool, cache = ReadPool(), BoundedCache(10_000_000, clock=lambda: self.now)
             services = Services(
                 user_of=_user,
-                reader_of=self.users.__getitem__,
+                rights_of=self.users.__getitem__,
                 database=self.database,
                 settings=PageSettings(**{"timeout_seconds": 20.0, **self.settings}),
                 tables=TableReader(self.open_table, pool, cache, now_ms=lambda: NOON_MS),

@@ -308,17 +308,17 @@ def test_the_auth_manager_decides(session, monkeypatch, role, may_read):
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
-    from airflow_provider_deltalite.page.access import AirflowReader
+    from airflow_provider_deltalite.page.access import AirflowRights
 
     monkeypatch.setattr("airflow_provider_deltalite.page.access.get_auth_manager", SimpleAuthManager)
-    reader = AirflowReader(SimpleAuthManagerUser(username="ann", role=role))
+    rights = AirflowRights(SimpleAuthManagerUser(username="ann", role=role))
     answers = {
-        reader.may_read_assets(),
-        reader.may_read_asset(1),
-        reader.may_read_dag("page_in"),
-        reader.may_read_runs("page_in"),
-        reader.may_read_tasks("page_in"),
-        reader.may_read_xcoms("page_in"),
+        rights.may_read_assets(),
+        rights.may_read_asset(1),
+        rights.may_read_dag("page_in"),
+        rights.may_read_runs("page_in"),
+        rights.may_read_tasks("page_in"),
+        rights.may_read_xcoms("page_in"),
     }
     assert answers == {may_read}
-    assert reader.readable_dag_ids() >= {"page_in"} if may_read else reader.readable_dag_ids() == frozenset()
+    assert rights.readable_dag_ids() >= {"page_in"} if may_read else rights.readable_dag_ids() == frozenset()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_deltalite.page.freshness import Freshness, Schedule, Word, freshness_of
+from airflow_provider_deltalite.page.freshness import Freshness, FreshnessWord, Schedule, freshness_of
 from airflow_provider_deltalite.page.known_tables import KnownTable, TaskName
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
@@ -60,7 +60,7 @@ def test_a_table_is_late_half_an_interval_after_the_start_that_was_due(last_comm
 
 def test_the_dag_that_starts_most_often_decides():
     result = freshness(MIDNIGHT - HOUR, MIDNIGHT + HOUR / 2 + timedelta(minutes=1), sales=DAILY, stock=HOURLY)
-    assert result.word is Word.LATE and "the DAG stock" in result.reason and "60 minutes" in result.reason
+    assert result.word is FreshnessWord.LATE and "the DAG stock" in result.reason and "60 minutes" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_without_scheduled_runs_the_earlier_commits_decide(schedule):
 
 
 def test_a_table_without_a_schedule_and_with_few_commits_is_unknown():
-    assert freshness(MIDNIGHT, MIDNIGHT + HOUR).word is Word.UNKNOWN
+    assert freshness(MIDNIGHT, MIDNIGHT + HOUR).word is FreshnessWord.UNKNOWN
     burst = freshness(MIDNIGHT, MIDNIGHT + HOUR, usual_gap=timedelta(seconds=59))
-    assert burst.word is Word.UNKNOWN and "show no usual time between loads" in burst.reason
-    assert freshness(MIDNIGHT, MIDNIGHT + HOUR, usual_gap=timedelta(seconds=60)).word is Word.LATE
-    assert freshness(None, MIDNIGHT, usual_gap=HOUR, sales=DAILY).word is Word.UNKNOWN
+    assert burst.word is FreshnessWord.UNKNOWN and "show no usual time between loads" in burst.reason
+    assert freshness(MIDNIGHT, MIDNIGHT + HOUR, usual_gap=timedelta(seconds=60)).word is FreshnessWord.LATE
+    assert freshness(None, MIDNIGHT, usual_gap=HOUR, sales=DAILY).word is FreshnessWord.UNKNOWN
 
 
 def test_the_list_and_the_page_of_a_table_show_the_freshness(delta_page, tmp_path):

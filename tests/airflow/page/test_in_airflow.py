@@ -114,7 +114,7 @@ def test_the_button_starts_a_run_as_airflow_does_for_users_who_may_start_it(api_
     dag = f"/api/v2/dags/{maintenance_dag}"
     lake = client.get("/deltalite/lake", headers=admin).text
     [table] = re.findall(r'href="(/deltalite/tables/\w+)">lake0/orders<', lake)
-    assert "It is paused" in client.get(table, headers=admin).text
+    assert "The DAG is paused" in client.get(table, headers=admin).text
     assert client.patch(dag, headers=api, json={"is_paused": False}).status_code == 200
 
     assert "Start the maintenance" not in client.get(table, headers=viewer).text

@@ -117,8 +117,8 @@ def test_a_get_never_starts_a_run(delta_page, table):
     ("state", "sentence"),
     [
         (None, "This Airflow has no such DAG."),
-        (replace(READY, is_paused=True), "It is paused"),
-        (replace(READY, has_import_errors=True), "Airflow cannot import its file."),
+        (replace(READY, is_paused=True), "The DAG is paused"),
+        (replace(READY, has_import_errors=True), "Airflow cannot import the file of the DAG."),
     ],
 )
 def test_a_dag_that_cannot_start_has_a_reason_instead_of_a_button(delta_page, table, state, sentence):

@@ -206,8 +206,8 @@ def test_the_connection_of_a_table_opens_it(delta_page):
 @pytest.mark.parametrize(("role", "may_read"), [("VIEWER", False), ("USER", False), ("OP", True), ("ADMIN", True)])
 def test_the_simple_auth_manager_allows_rows_to_operators(monkeypatch, role, may_read):
     monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
-    reader = access.AirflowReader(SimpleAuthManagerUser(username="ann", role=role))
-    assert reader.may_read_rows() is may_read
+    rights = access.AirflowRights(SimpleAuthManagerUser(username="ann", role=role))
+    assert rights.may_read_rows() is may_read
 
 
 def test_rows_need_the_custom_view(monkeypatch):
@@ -219,7 +219,7 @@ def test_rows_need_the_custom_view(monkeypatch):
 
     monkeypatch.setattr(access, "get_auth_manager", Manager)
     may_read = {
-        name: access.AirflowReader(SimpleAuthManagerUser(username=name, role="ADMIN")).may_read_rows()
+        name: access.AirflowRights(SimpleAuthManagerUser(username=name, role="ADMIN")).may_read_rows()
         for name in ("ann", "bob")
     }
     assert may_read == {"ann": True, "bob": False}
