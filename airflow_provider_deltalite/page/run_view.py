@@ -159,7 +159,7 @@ def _outcome(
         return f"Committed version {', '.join(map(str, sorted(versions)))}{ending}", versions[0]
     if is_last and result is not None and attempt.state == "success":
         if result.skipped and result.version is not None:
-            return f"Skipped, because version {result.version} is this run's", result.version
+            return f"Skipped: this run has already committed version {result.version}", result.version
         if result.skipped:
             return f"Skipped: {result.skip_reason or 'nothing to do'}", None
         if result.version is not None:

@@ -71,7 +71,7 @@ def test_a_person_clicks_from_a_task_to_its_version_and_to_the_log(whole_airflow
         browser.open(f"{task_page}/plugin/delta-task")
         browser.enter_frame()
         attempts = browser.text("table")
-        assert "2 success Skipped, because version 0 is this run's" in attempts
+        assert "2 success Skipped: this run has already committed version 0" in attempts
         assert "1 failed Committed version 0, then failed" in attempts
         phases = " ".join(browser.text("dl.phase-list").split())
         assert phases.startswith("Start 1 min 2 s from the start") and " Plan 250 ms read logs" in phases

@@ -41,7 +41,7 @@ def test_the_attempts_of_a_task_are_told_apart(sales_page, run_table):
     sales_page.database.results_of["sales", RUN] = [result(run_table, committed=False, skipped=True)]
     html = sales_page.get(f"/task/sales/load/{{MAP_INDEX}}/{RUN}")
     text = words(html)
-    assert "2 success Skipped, because version 1 is this run&#39;s" in text
+    assert "2 success Skipped: this run has already committed version 1" in text
     assert "1 failed Committed version 1, then failed" in text
     assert "1 min 5 s" in text
     assert f'href="/airflow/deltalite/tables/{sales_page.key}/versions/1"' in html
