@@ -18,9 +18,9 @@ from deltalite.phases import Phase
 if TYPE_CHECKING:
     from airflow_provider_deltalite.page.database import Attempt
 
-_MAX_METRICS = 60
-_RUNNING_STATES = frozenset({"running", "queued", "scheduled", "deferred", "restarting", "up_for_retry"})
-_ENDED_STATES = frozenset({"success", "failed", "up_for_retry"})
+_MAX_ITEMS = 60
+_UNFINISHED_STATES = frozenset({"running", "queued", "scheduled", "deferred", "restarting", "up_for_retry"})
+_STATES_AFTER_AN_ATTEMPT = frozenset({"success", "failed", "up_for_retry"})
 BAR_WIDTH = 1000
 _LONGEST_PHASE_S = 10**9
 _PHASE_TEXTS = {
@@ -69,7 +69,7 @@ class ShownResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """A task attempt and its outcome for the table. `version` is the version that the attempt committed or read."""
+    """A task attempt and its outcome for the table. `version` is the version that the attempt committed or read, or that made it skip."""
 
     try_number: int
     state: str
@@ -106,12 +106,12 @@ def phases_of_last_attempt(
 ) -> tuple[PhaseRow, ...]:
     """Return the phases of the job of the last attempt.
 
-    The stored result may belong to the attempt before the last one: until the last attempt ends, and also later if the
-    last attempt failed before its worker started. The function then returns no phases.
+    The stored result may belong to an earlier attempt: while the last attempt runs, and also after it has failed before
+    its worker started. The function then returns no phases.
 
     `stored_at` is the time at which Airflow stored the result.
     """
-    if result is None or not attempts or attempts[-1].state not in _ENDED_STATES:
+    if result is None or not attempts or attempts[-1].state not in _STATES_AFTER_AN_ATTEMPT:
         return ()
     earlier_end = attempts[-2].end if len(attempts) > 1 else None
     is_of_earlier_attempt = stored_at is not None and earlier_end is not None and stored_at <= earlier_end
@@ -146,32 +146,32 @@ def _outcome(
     """Return the outcome of an attempt and its version. Decide in this order.
 
     1. The log has commits of the attempt: it committed, also if it failed later.
-    2. The last attempt returned that its work was done before: it skipped.
-    3. The last attempt returned a version without a separate commit: it read this version.
-    4. It still runs: nothing is known.
+    2. The last attempt returned that it skipped: its sources had nothing new, or the run had committed before.
+    3. The last attempt returned a version, which it committed or read.
+    4. Its state is not final: no commit so far.
     5. Otherwise: no commit.
     """
     versions = [
         entry.version for entry in entries if entry.run is not None and entry.run.try_number == attempt.try_number
     ]
     if versions:
-        ending = "" if attempt.state in ("success", None, *_RUNNING_STATES) else f", then {attempt.state}"
+        ending = "" if attempt.state in ("success", None, *_UNFINISHED_STATES) else f", then {attempt.state}"
         return f"Committed version {', '.join(map(str, sorted(versions)))}{ending}", versions[0]
     if is_last and result is not None and attempt.state == "success":
-        if result.skipped and result.version is not None:
-            return f"Skipped: this run has already committed version {result.version}", result.version
-        if result.skipped:
+        if result.skipped and (result.skip_reason or result.version is None):
             return f"Skipped: {result.skip_reason or 'nothing to do'}", None
+        if result.skipped:
+            return f"Skipped: this run has already committed version {result.version}", result.version
         if result.version is not None:
             verb = "Committed" if result.committed else "Read"
             return f"{verb} version {result.version}", result.version
-    if attempt.state in _RUNNING_STATES:
+    if attempt.state in _UNFINISHED_STATES:
         return "Not finished; no commit so far", None
     return "No commit", None
 
 
 def _phase_rows(values: Any) -> tuple[PhaseRow, ...]:
-    """Return the known phases with valid seconds, in the order in which a job has them first."""
+    """Return the known phases with valid seconds, in the order of `Phase`."""
     if not isinstance(values, Mapping):
         return ()
     seconds_by_phase = {phase: values[phase] for phase in Phase if _is_duration(values.get(phase))}
@@ -195,10 +195,10 @@ def _is_duration(seconds: Any) -> bool:
 
 
 def _items(value: Any) -> list[Any]:
-    return list(value)[:_MAX_METRICS] if isinstance(value, list | tuple) else []
+    return list(value)[:_MAX_ITEMS] if isinstance(value, list | tuple) else []
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(values, Mapping):
         return ()
-    return tuple((shown_text(str(name)), shown_text(value)) for name, value in list(values.items())[:_MAX_METRICS])
+    return tuple((shown_text(str(name)), shown_text(value)) for name, value in list(values.items())[:_MAX_ITEMS])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from documenting import UndocumentedError, code, google_docstring_as_markdown, import_object, param_texts, prose, table
@@ -53,8 +54,9 @@ def api(dotted_name: str) -> str:
         if member.startswith("_"):
             continue
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-        if isinstance(function, property):
-            annotation = inspect.signature(function.fget).return_annotation
+        if isinstance(function, property | cached_property):
+            getter = function.fget if isinstance(function, property) else function.func
+            annotation = inspect.signature(getter).return_annotation
             sections.append(
                 f"### {member}\n\n{code(f'{member}: {annotation}')}\n\n{google_docstring_as_markdown(function)}"
             )

@@ -15,11 +15,14 @@ from typing import Any
 _PARAM_PATTERN = re.compile(r"^:param (\w+): ?", re.MULTILINE)
 _TEMPLATED_PATTERN = re.compile(r"\s*\(templated\)\s*$")
 _SECTION_PATTERN = re.compile(r"^(Args|Returns|Raises|Yields):$", re.MULTILINE)
-_NAME_WITH_TEXT_PATTERN = re.compile(r"^    (?P<name>[\w*. ,]+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
+# A long list of errors may continue on the next line.
+_NAME_WITH_TEXT_PATTERN = re.compile(
+    r"^    (?P<name>[\w*.]+(?:,\s+[\w*.]+)*): (?P<text>.*(?:\n     .*)*)", re.MULTILINE
+)
 
 
 class UndocumentedError(Exception):
-    """The code has a name without a text, or a text describes a name that the code does not have."""
+    """A name has no text, a text describes a name that the code does not have, or a docstring has another form."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -56,14 +59,20 @@ def param_texts(documented: object) -> dict[str, tuple[str, bool]]:
 
 
 def google_docstring_as_markdown(documented: object) -> str:
-    """Return a docstring in Google's style as Markdown, with its sections as lists."""
+    """Return a docstring in Google's style as Markdown, with its sections as lists.
+
+    Raises:
+        UndocumentedError: a section with names also has lines without a name. The page would lack them.
+    """
     description, *titles_and_bodies = _SECTION_PATTERN.split(inspect.getdoc(documented) or "")
     paragraphs = [description.strip()]
     for title, body in zip(titles_and_bodies[::2], titles_and_bodies[1::2], strict=True):
         items = [
-            f"- {code(item['name'])}: {' '.join(item['text'].split())}"
+            f"- {code(' '.join(item['name'].split()))}: {' '.join(item['text'].split())}"
             for item in _NAME_WITH_TEXT_PATTERN.finditer(body)
         ]
+        if items and (lines_without_name := _NAME_WITH_TEXT_PATTERN.sub("", body).strip()):
+            raise UndocumentedError(f"{documented} has lines without a name below '{title}:': {lines_without_name}")
         paragraphs.append(f"*{title}*\n\n" + ("\n".join(items) or " ".join(body.split())))
     return "\n\n".join(paragraphs)
 

@@ -144,7 +144,7 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the commits up to this version, newest first.
 
-        Each entry holds the commit's provenance, its `version` and its `timestamp` (a datetime in UTC).
+        Each entry holds the values of the commit's `commitInfo`, its `version` and its `timestamp` (a datetime in UTC).
         """
         if not (limit is None or (type(limit) is int and limit >= 0)):
             raise InvalidRequestError(
@@ -156,7 +156,7 @@ class DeltaTable:
         return list(islice(entries, limit))
 
     def flows(self) -> list[Flow]:
-        """Return the incremental sources that the table has loaded up to this version, by name."""
+        """Return the incremental sources that the table has loaded up to this version, sorted by name."""
         flows = (
             Flow(
                 name=flow_id.name,
@@ -173,7 +173,7 @@ class DeltaTable:
         return self._loaded_manifest().file_count
 
     def loaded_files(self, *, since_ms: int | None = None, until_ms: int | None = None) -> Iterator[pa.Table]:
-        """Yield the files that `DeltaCopyOperator` has loaded up to this version, in several tables.
+        """Yield Arrow tables with a row for each file that `DeltaCopyOperator` has loaded up to this version.
 
         The columns are `address`, `size_bytes`, `modified_ms`, `etag` and `loaded_ms`. `since_ms` (inclusive) and
         `until_ms` (exclusive) are modification times in milliseconds UTC.
@@ -272,8 +272,8 @@ class DeltaTable:
             to_version: the last version; None means the version of this object.
 
         Raises:
-            InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: at the call; see
-                `plan_changes`.
+            InvalidRequestError, VersionNotFoundError, ChangeFeedUnavailableError: when you call the method, not during
+                the iteration; see `deltalite.errors`.
         """
         last = self.version if to_version is None else to_version
         return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded_snapshot=self._snapshot))

@@ -1,6 +1,7 @@
 """Days out of order, mapped tasks and a repeated backfill, under a real scheduler.
 
-The tests need no Spark, because only the run ids, the map indexes and the clears come from the scheduler.
+The test needs no Spark: a stand-in for spark-submit commits the rows. Only the run ids, the map indexes and the repeated
+runs must be real, and Airflow makes them.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ with DAG(
 """
 
 
-def ids_of_backfilled_days(table):
-    """Return the ids of the backfilled days. The scheduler itself runs the newest day, whose ids are left out."""
+def ids_without_newest_day(table):
+    """Return the ids in the table, without those of the newest day, which the scheduler runs without a backfill."""
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
 
 
 def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfill(whole_airflow, tmp_path):
     table, program = str(tmp_path / "days"), tmp_path / "commits"
-    plain(None, table, run="another", ids=[0])
+    plain(None, table, run="another", ids=[0])  # another run creates the table with one row
     commit_instead_of_spark(program)
     whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
     backwards = {"run_backwards": True, "max_active_runs": 1}
     whole_airflow.backfill("days", midnight("2026-03-01"), midnight("2026-03-03"), **backwards)
     expected_ids = [0, *(20260300 * 10 + day * 10 + number for day in (1, 2, 3) for number in (1, 2))]
-    assert ids_of_backfilled_days(table) == expected_ids
+    assert ids_without_newest_day(table) == expected_ids
     all_run_ids = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
     run_ids = {day: run_id for day, run_id in all_run_ids.items() if day.startswith("2026-03-0")}
 
@@ -60,6 +61,6 @@ def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfi
     whole_airflow.backfill(
         "days", midnight("2026-03-01"), midnight("2026-03-03"), reprocess_behavior="completed", **backwards
     )
-    assert ids_of_backfilled_days(table) == expected_ids
+    assert ids_without_newest_day(table) == expected_ids
     for (day, index), first_result in first_results.items():
         assert result_of(day, index) == {**first_result, "committed": False, "skipped": True}

@@ -6,10 +6,10 @@ Each Delta type has exactly one Arrow type:
 - Strings and lists are the small variants.
 - A `variant` is a struct of two binaries, as Parquet stores it. `void` is null.
 
-The conversion from Arrow accepts an Arrow type if a Delta type can hold its values. Large, view, dictionary and run-end
-encodings are equivalent, and other units of time become microseconds. For every other type, the conversion raises an
-error with the column's path. An Arrow schema does not carry the metadata of Delta fields. Protocol: Schema
-Serialization Format.
+The conversion from Arrow accepts these types, and their large, view, dictionary and run-end encodings. Other units of
+time become microseconds. For every other type, such as unsigned integers and float16, the conversion raises an error
+with the column's path. An Arrow schema does not carry the metadata of Delta fields. Protocol: Schema Serialization
+Format.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
         column: the path of the column in errors.
 
     Raises:
-        SchemaMismatchError: no Delta type holds the values, or two members share a name; the message names the column.
+        SchemaMismatchError: no Delta type corresponds to the Arrow type, or two members share a name. The message names
+            the column.
     """
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
         return type_from_arrow(data_type.value_type, column)

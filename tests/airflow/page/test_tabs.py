@@ -70,6 +70,7 @@ def test_an_incremental_source_is_named_once(sales_page, run_table):
         ("success", {"version": 9}, "Committed version 9"),
         ("success", {"version": 9, "committed": False}, "Read version 9"),
         ("success", {"version": None, "skipped": True, "skip_reason": "no new version"}, "Skipped: no new version"),
+        ("success", {"version": 7, "skipped": True, "skip_reason": "no new version"}, "Skipped: no new version"),
         ("running", {"version": 9}, "Not finished; no commit so far"),
         ("failed", {"version": 9}, "No commit"),
     ],

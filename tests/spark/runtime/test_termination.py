@@ -15,7 +15,7 @@ from deltalite.spark.runtime.termination import Termination
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
-SLEEP_OF_A_ROW = "java_method('java.lang.Thread', 'sleep', 100L) = 'a text'"
+SLOW_CONDITION = "java_method('java.lang.Thread', 'sleep', 100L) = 'a text'"
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def sigterm_during_a_job(spark, *, times=1):
 
 def run_slow_query(spark):
     """A query that takes ten minutes with two cores. Each of its tasks takes a second."""
-    spark.range(0, 12000, 1, 1200).where(SLEEP_OF_A_ROW).collect()
+    spark.range(0, 12000, 1, 1200).where(SLOW_CONDITION).collect()
 
 
 @pytest.mark.parametrize("times", [1, 3])

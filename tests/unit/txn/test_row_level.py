@@ -33,7 +33,7 @@ STATS = '{"numRecords":100}'
 
 
 class EveryRow:
-    """A row test that every file may match."""
+    """A row test for which every file may have a matching row."""
 
     def may_match(self, _partition_values, _stats):
         return True
@@ -164,12 +164,12 @@ def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
     assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1], [1])
 
 
-@pytest.mark.parametrize("re_added_files", [(), (add("f2", stats=STATS),)])
-def test_a_completely_removed_file_conflicts(re_added_files):
+@pytest.mark.parametrize("replacement_files", [(), (add("f2", stats=STATS),)])
+def test_a_completely_removed_file_conflicts(replacement_files):
     store = create_table(new_store(), "f", "g")
     deletion = deletion_of(store, {"g": {1}}, row_tests=())
     complete_removal = replace(
-        deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *re_added_files)
+        deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *replacement_files)
     )
     commit_deletion(store, deletion_of(store, {"f": {3}}))
     with pytest.raises(ConcurrentModificationException):
@@ -177,7 +177,7 @@ def test_a_completely_removed_file_conflicts(re_added_files):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
-def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
+def test_merged_vectors_stay_if_an_unexpected_error_ends_the_commit(error):
     store = create_table(new_store(), "f")
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"f": {2}}))

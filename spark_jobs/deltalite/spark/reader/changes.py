@@ -46,8 +46,9 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     `_change_type` (insert, update_preimage, update_postimage or delete), `_commit_version` (long) and
     `_commit_timestamp`.
 
-    Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
-        InvalidRequestError.
+    Raises:
+        TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError, CorruptLogError,
+        InvalidRequestError: see `deltalite.errors`.
     """
     check_names_no_version(path)
     return scan_changes(spark, plan_changes(source_store(spark, path), from_version, to_version))

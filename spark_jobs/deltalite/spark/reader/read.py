@@ -46,14 +46,16 @@ def read(
         version_as_of: the version; by default the newest.
         timestamp_as_of: a time, which selects the last version that was committed at or before it. A time without a
             time zone is read as UTC.
-        where: a SQL condition on the table's columns. Only matching rows are returned, and files without matching rows
-            are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
+        where: a SQL condition on the table's columns. The result has only matching rows. Spark does not read files that
+            have no matching row by their statistics. -0.0 and NaN match as SQL defines, which Spark's own Parquet
+            filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
             returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and `_row_commit_version` (bigint)
             of a table with row tracking; `where` cannot name them.
 
-    Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
-        UnsupportedFeatureError, InvalidRequestError.
+    Raises:
+        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
+        UnsupportedFeatureError, CorruptLogError, InvalidRequestError: see `deltalite.errors`.
     """
     read_options = ReadOptions.parse(options or {})
     if read_options.read_change_feed:
@@ -95,8 +97,11 @@ def files(
 
     Spark replays the log, so the list of files need not fit into the driver. The DataFrame has the columns of the
     protocol's `add` action: path (as in the log), partitionValues, size (bytes), modificationTime (milliseconds),
-    stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider. Raises the errors of
-    `read`.
+    stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, UnsupportedFeatureError, CorruptLogError,
+        InvalidRequestError: see `deltalite.errors`.
     """
     snapshot = snapshot_at(spark, resolve_version(path, version_as_of, timestamp_as_of))
     return replayed_files(spark, snapshot.store, snapshot.segment)

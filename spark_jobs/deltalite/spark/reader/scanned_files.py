@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def count_scanned_files(spark: SparkSession, frame: DataFrame) -> int:
-    """Return the number of files with at least one byte that a scan of the frame without filters reads."""
+    """Return the number of files that Spark reads for the frame if no filter skips a file.
+
+    Empty files do not count.
+    """
     nil = getattr(java_class(spark._jvm, "scala.collection.immutable.Nil$"), "MODULE$")
     leaves = query_execution(frame).analyzed().collectLeaves()
     count = 0
@@ -27,6 +30,6 @@ def count_scanned_files(spark: SparkSession, frame: DataFrame) -> int:
 
 
 def _file_index(leaf: Any) -> Any:
-    """Return the index of a relation: of the version 1 of Spark's data sources, or of the version 2."""
+    """Return the file index of a relation of Spark's data source API V1 or V2."""
     is_version_2 = leaf.getClass().getSimpleName().startswith("DataSourceV2")
     return leaf.table().fileIndex() if is_version_2 else leaf.relation().location()
