@@ -58,7 +58,8 @@ java: # checks the Java that Spark needs, each time, because .venv does not cont
 
 environments: setup hadoop reference classes $(OLDEST) # makes all that a run of CI needs
 
-$(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh | java
+# The installed package has metadata with the version.
+$(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh spark_jobs/deltalite/version.py | java
 	@PYTHON=$(PYTHON) scripts/setup_env.sh
 	@touch $@
 

@@ -37,7 +37,7 @@ REQUIRED_PARAMETERS = {
     "DeltaWriteOperator": {"source": SOURCE},
 }
 
-with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
     for name in os.environ["TEST_OPERATORS"].split():
         table = {"tables": [f"{lake}/orders"]} if "Lake" in name else {"table": f"{lake}/orders"}
         parameters = {**table, **REQUIRED_PARAMETERS.get(name, {})}

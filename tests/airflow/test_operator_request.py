@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,26 +11,13 @@ import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_deltalite.operators.delta import (
-    DeltaCheckOperator,
-    DeltaCheckpointOperator,
-    DeltaConvertOperator,
-    DeltaCopyOperator,
-    DeltaDeleteOperator,
-    DeltaGenerateManifestOperator,
-    DeltaLakeMaintenanceOperator,
-    DeltaMergeOperator,
-    DeltaRestoreOperator,
-    DeltaScdOperator,
-    DeltaTableOperator,
-    DeltaUpdateOperator,
-    DeltaVacuumOperator,
-    DeltaWriteOperator,
-)
+from airflow_provider_deltalite.operators import delta
+from airflow_provider_deltalite.operators.delta import DeltaLakeMaintenanceOperator, DeltaWriteOperator
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
-from deltalite.requests import Deduplicate, OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from deltalite.requests import CommitRequest, Deduplicate, OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from tests.airflow.rendering import TEXT_AND_NATIVE
 
+SECRETS_PROGRAM = Path(__file__).with_name("secrets_dag_run.py")
 _FIELDS_WITHOUT_TEMPLATE = {"identity", "approval"}
 _PARAMETER_OF_FIELD = {"dry_run": "dry_run_only"}  # `dry_run` is a method of every Airflow operator
 
@@ -93,33 +81,29 @@ def test_every_parameter_reaches_the_request():
     assert rendered_request(mode="overwrite", overwrite_schema=True).overwrite_schema
 
 
-@pytest.mark.parametrize(
-    ("operator", "other_parameters"),
-    [
-        (DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}),
-        (DeltaMergeOperator, {"source", "on_rerun", "storage_conn_id"}),
-        (DeltaScdOperator, {"source", "on_rerun", "storage_conn_id"}),
-        (DeltaDeleteOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaUpdateOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaVacuumOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaConvertOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaCopyOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaRestoreOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaTableOperator, {"on_rerun", "storage_conn_id"}),
-        (DeltaCheckpointOperator, {"storage_conn_id"}),
-        (DeltaCheckOperator, {"storage_conn_id"}),
-        (DeltaGenerateManifestOperator, {"storage_conn_id"}),
-        (DeltaLakeMaintenanceOperator, {"on_rerun", "storage_conn_id"}),
-    ],
-)
-def test_every_field_of_the_request_is_templated(operator, other_parameters):
+@pytest.mark.parametrize("name", delta.__all__)
+def test_every_field_of_the_request_is_templated(name):
+    operator = getattr(delta, name)
     assert set(operator.template_fields_renderers) <= set(operator.template_fields)
     assert operator.sql_texts | operator.sql_structures <= set(operator.template_fields)
     fields = {field.name for field in dataclasses.fields(operator.request_class)} - _FIELDS_WITHOUT_TEMPLATE
     if operator is DeltaLakeMaintenanceOperator:
         fields -= {"table"}  # the request derives it from `tables` or `pattern`
-    assert {_PARAMETER_OF_FIELD.get(name, name) for name in fields} | other_parameters <= set(operator.template_fields)
+    parameters = {_PARAMETER_OF_FIELD.get(field, field) for field in fields} | {"storage_conn_id"}
+    if issubclass(operator.request_class, CommitRequest):
+        parameters |= {"on_rerun", "idempotency_key"}
+    if "sources" in fields:
+        parameters.add("source")
+    assert parameters <= set(operator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
+
+
+def test_the_dag_with_secrets_gives_every_operator_its_required_parameters(monkeypatch):
+    monkeypatch.setenv("TEST_LAKE", "/lake")
+    monkeypatch.setenv("TEST_OPERATORS", " ".join(delta.__all__))
+    dag = runpy.run_path(str(SECRETS_PROGRAM))["dag"]
+    for name in delta.__all__:
+        dag.get_task(f"mapped_{name}").unmap({"conf": {}})
 
 
 @TEXT_AND_NATIVE
