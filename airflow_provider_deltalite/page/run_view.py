@@ -69,7 +69,10 @@ class ShownResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """A task attempt and its outcome for the table. `version` is the version that the attempt committed or read, or that made it skip."""
+    """A task attempt and its outcome for the table.
+
+    - `version`: the version that the attempt committed or read, or that made it skip.
+    """
 
     try_number: int
     state: str

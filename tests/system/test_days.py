@@ -1,7 +1,7 @@
 """Days out of order, mapped tasks and a repeated backfill, under a real scheduler.
 
-The test needs no Spark: a stand-in for spark-submit commits the rows. Only the run ids, the map indexes and the repeated
-runs must be real, and Airflow makes them.
+The test needs no Spark: a stand-in for spark-submit commits the rows. Only the run ids, the map indexes and the
+repeated runs must be real, and Airflow makes them.
 """
 
 from __future__ import annotations
