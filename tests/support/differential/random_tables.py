@@ -69,6 +69,7 @@ def random_table(rnd: Random) -> Table:
         columns=tuple(columns),
         partition_by=partition_by,
         cluster_by=cluster_by,
+        supports_clustering=bool(cluster_by),
         properties=properties,
         constraints={"small": f"k < {10**6}"} if rnd.randrange(4) == 0 else {},
     )

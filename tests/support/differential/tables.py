@@ -47,11 +47,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table's columns, layout, properties and constraints."""
+    """A table's columns, layout, properties and constraints.
+
+    - `supports_clustering`: whether the table has the feature `clustering`, which stays after CLUSTER BY NONE.
+    """
 
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    supports_clustering: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     constraints: Mapping[str, str] = field(default_factory=dict)
 
