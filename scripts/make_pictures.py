@@ -42,7 +42,7 @@ from demo.run_ui import MAINTENANCE_DAG, add_example, ui_variables  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
 from tests.support.browser import Browser, is_browser_installed, open_browser  # noqa: E402
 from tests.support.delta_page import open_list, open_table  # noqa: E402
-from tests.support.java_options import QUICK_JVM  # noqa: E402
+from tests.support.java_options import QUICK_JVM_OPTIONS  # noqa: E402
 
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
 DAG, TASK = "orders_ingest", "load"
@@ -84,7 +84,7 @@ def main() -> int:
         variables = {
             **ui_variables(home),
             "AIRFLOW__DELTALITE__UI_TABLES": f"{lake}/orders, {lake}/clicks, {lake}/shop/*/*",
-            "SPARK_SUBMIT_OPTS": QUICK_JVM,
+            "SPARK_SUBMIT_OPTS": QUICK_JVM_OPTIONS,
         }
         with WholeAirflow(home, variables=variables) as airflow:
             fill_shop(airflow, home / "landing")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.java_options import QUICK_JVM, ROOM_FOR_A_SESSION
+from tests.support.java_options import QUICK_JVM_OPTIONS, SESSION_MEMORY_OPTIONS
 from tests.support.quick_errors import make_errors_quicker
 from tests.support.quick_hadoop import make_hadoop_quicker
 from tests.support.spark_settings import ONE_TASK, WITH_GENERATED_CODE, WITHOUT_GENERATED_CODE
@@ -46,7 +46,7 @@ os.environ |= {
 
 # Most JVMs of the tests live for seconds. They would spend this time on loading classes and compiling unused code.
 CLASS_ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
-os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JVM + (
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JVM_OPTIONS + (
     f" -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable -Xlog:all=error:stderr" if CLASS_ARCHIVE.exists() else ""
 )
 
@@ -84,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.buffer.pageSize": "1m",
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {ROOM_FOR_A_SESSION}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {SESSION_MEMORY_OPTIONS}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),

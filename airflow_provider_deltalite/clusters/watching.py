@@ -1,6 +1,7 @@
-"""Opens the driver of a deferred task for a process that did not submit it: the triggerer.
+"""Opens the driver of a deferred task for a process that did not submit it: the triggerer, or the worker that resumes.
 
-Only names reach this process. It reads the connection and Airflow's settings for Kubernetes itself.
+The caller passes the name of the connection, and no secrets. The opened driver gets the connection, and Airflow's
+settings for Kubernetes, in this process.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 def driver_state(state: JobState) -> DriverState:
-    """Return the state of the driver of a job that a service runs."""
+    """Return the state of a driver from the state of its job in a service."""
     return _DRIVER_STATES[state]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceDriver:
-    """The driver of a job that a service runs."""
+    """The driver of a job that a `JobSubmitter` has handed to a service, such as Livy."""
 
     submitter: JobSubmitter
     job_id: str
@@ -48,7 +49,7 @@ class ServiceDriver:
         return driver_state(self.submitter.state(self.job_id))
 
     def kill(self) -> None:
-        """Kill the job and remove its files. The method logs a failure."""
+        """Kill the job, and remove the copies of its script, library and request. The method logs a failure."""
         try:
             self.submitter.kill(self.job_id)
             self.submitter.clean_up(self.job_id)
@@ -63,7 +64,8 @@ def open_driver(
 
     :param conn_id: The connection of the task.
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
-    :param uses_kerberos: Whether the task names a keytab and a principal, as the connection may do too.
+    :param uses_kerberos: Whether requests to YARN's ResourceManager use Kerberos. They also use it if the connection
+        has a keytab and a principal.
     :param submitter: The dotted path and the arguments of a `JobSubmitter`; None for `spark-submit`.
     :raises InvalidRequestError: This process has no client of Kubernetes, Airflow's settings name no cluster, or there
         is no such submitter.

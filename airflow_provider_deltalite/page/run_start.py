@@ -1,6 +1,6 @@
-"""Starts a DAG run with the request that Airflow's UI sends to Airflow's API, without a network in between.
+"""Starts a DAG run by the endpoint of Airflow's API that Airflow's UI calls, inside this process and without a network.
 
-The request carries the login of the user. So Airflow checks the user's right, validates the parameters of the DAG,
+The call carries the login of the user. So Airflow checks the user's right, validates the parameters of the DAG,
 creates the run, and writes the line in its event log, as for every other run that a person starts.
 """
 
@@ -19,14 +19,14 @@ from deltalite.inspection.shown_texts import shown_text
 
 _NO_REASON = "Airflow gave no reason. The log of the API server may have it."
 # Airflow records that the UI started a run if the request has a referer.
-_LOGIN_HEADERS = ("authorization", "cookie", "referer")
+_FORWARDED_HEADERS = ("authorization", "cookie", "referer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStart:
     """The answer of Airflow.
 
-    - `run_id`: the id of the new run; empty if Airflow refused it.
+    - `run_id`: the id of the new run; empty if Airflow refused the run, or if its answer has no id.
     - `status`: the HTTP status of Airflow's answer.
     - `problem`: why Airflow refused the run.
     """
@@ -46,7 +46,7 @@ async def start_run(request: Request, airflow_path: str, dag_id: str, conf: Mapp
         conf: the configuration of the run.
     """
     transport = httpx.ASGITransport(request.scope[AIRFLOW_APP], raise_app_exceptions=False)
-    headers = {name: request.headers[name] for name in _LOGIN_HEADERS if name in request.headers}
+    headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
     async with httpx.AsyncClient(transport=transport, base_url="http://airflow") as client:
         answer = await client.post(
             f"{airflow_path}/api/v2/dags/{quote(dag_id, safe='')}/dagRuns",

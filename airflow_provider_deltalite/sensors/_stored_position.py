@@ -33,7 +33,8 @@ class StoredPosition:
     def get(self, request: Mapping[str, Any]) -> LogPosition | None:
         """Return the position that was stored for `request`; None if no position was stored.
 
-        A position of another request is ignored, with a warning.
+        `request` is the table, the connection and the conditions of the wait (`wait_request`). A position of another
+        request is ignored, with a warning.
 
         Raises:
             InvalidRequestError: the stored value is not a position of this release.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.java_options import QUICK_JVM
+from tests.support.java_options import QUICK_JVM_OPTIONS
 from tests.support.required import skip_or_fail
 
 ENVIRONMENT = Path(__file__).resolve().parents[2] / ".venv-reference"
@@ -91,7 +91,7 @@ class DeltaSpark:
             return subprocess.Popen(
                 [str(ENVIRONMENT / "bin" / "python"), str(PROGRAM), *jars],
                 env=environment
-                | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_JVM, "TZ": "UTC"},
+                | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_JVM_OPTIONS, "TZ": "UTC"},
                 cwd=tempfile.mkdtemp(dir=self._folder),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.java_options import QUICK_JVM
+from tests.support.java_options import QUICK_JVM_OPTIONS
 from tests.support.required import skip_or_fail
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -186,7 +186,7 @@ def s3_server(*arguments: str) -> Iterator[S3]:
 def hdfs_cluster(folder: Path) -> Iterator[str]:
     """Run an HDFS cluster in `folder`; yields its address."""
     details = folder / "details.json"
-    command = ["java", "-Xmx384m", *QUICK_JVM.split(), "-cp", os.pathsep.join(hadoop_jars("hdfs"))]
+    command = ["java", "-Xmx384m", *QUICK_JVM_OPTIONS.split(), "-cp", os.pathsep.join(hadoop_jars("hdfs"))]
     command += ["org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1", "-format"]
     command += ["-writeDetails", str(details), "-D", f"hadoop.tmp.dir={folder / 'tmp'}", "-D", "dfs.replication=1"]
     with (folder / "log").open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:

@@ -244,7 +244,7 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
 )
 def test_requests_that_change_rows_apply_the_checks_of_every_request(make, problem):
     for change, error_text in [
-        (REPLACES, f"on_rerun='replace' applies only to an append, but the {problem}"),
+        (REPLACES, f"on_rerun='replace' applies only to an append of complete sources, but the {problem}"),
         ({"table": ""}, "names no table"),
         ({"conflict_retries": -1}, "conflict_retries is -1"),
         ({"conflict_seconds": -1}, "conflict_seconds is -1"),

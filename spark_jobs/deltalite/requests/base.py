@@ -24,7 +24,10 @@ Fault = tuple[str, str]
 
 
 class OnRerun(StrEnum):
-    """The behavior of a cleared task. A retry always resumes the earlier attempt, with any value."""
+    """The behavior of a task if its run, or another run with the same `idempotency_key`, has committed before.
+
+    A retry is no such case: with any value, it returns the commit of the earlier attempt.
+    """
 
     SKIP = "skip"
     WRITE = "write"
@@ -51,10 +54,10 @@ class RunIdentity:
     `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` contains a short
     digest of each parameter.
 
-    The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` is the prefix
-    and the suffix that these app ids share; None if the app id does not contain a map index. `is_of_cleared_run` is
-    True if tasks of the DAG run were cleared, or if this is unknown. A mapped item may then have another map index than
-    before.
+    The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` has the prefix
+    and the suffix that these app ids share. It is None if the app id does not contain a map index. `is_of_cleared_run`
+    is True if tasks of the DAG run were cleared, or if this is unknown. A mapped item may then have another map index
+    than before.
     """
 
     app_id: str
@@ -218,12 +221,12 @@ class CommitRequest(Request):
 
 
 def faults_of_rerun_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Fault]:
-    """Yield a fault if `on_rerun` is 'replace', which only an append supports.
+    """Yield a fault if `on_rerun` is 'replace', which only an append of complete sources supports.
 
-    `reason` says that the request is not an append, such as "the operation is 'delete'".
+    `reason` says why the request does not support it, such as "the operation is 'delete'".
     """
     if identity is not None and identity.on_rerun is OnRerun.REPLACE:
-        yield f"on_rerun='replace' applies only to an append, but {reason}.", remedy
+        yield f"on_rerun='replace' applies only to an append of complete sources, but {reason}.", remedy
 
 
 def retention_faults(properties: Mapping[str, str], forgotten: str) -> Iterator[Fault]:

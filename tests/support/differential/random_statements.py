@@ -102,8 +102,8 @@ class RandomStatements:
     def optimize(self, table: Table) -> Optimize:
         rnd = self.rnd
         columns = [c.name for c in table.comparable if c.kind.bounded and c.name not in table.partition_by]
-        # delta-spark rejects a Z-order of each table with the feature `clustering` (OptimizeTableCommand.run). This library
-        # rejects it only if the table has clustering columns.
+        # delta-spark rejects a Z-order of each table with the feature `clustering` (OptimizeTableCommand.run). This
+        # library rejects it only if the table has clustering columns.
         match rnd.randrange(4):
             case 0 if not table.supports_clustering:
                 return Optimize(z_order_by=tuple(map(quoted, rnd.sample(columns[:3], min(2, len(columns[:3]))))))

@@ -4,8 +4,10 @@ The functions of this module follow SQL where SQL and Python differ:
 
 - truth has three values;
 - NaN equals NaN and is greater than all other numbers;
-- 0.0 equals -0.0 in a comparison, but a row with 0.0 and a row with -0.0 are different rows;
+- 0.0 equals -0.0 in a comparison;
 - within a struct, null equals null and is the smallest value.
+
+`row_counts` is stricter than SQL: a row with 0.0 and a row with -0.0 are different rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns of files that a table does not have are named, read as texts, and left out, at every depth."""
+"""Columns that files have and the table lacks are named, and are read as texts or left out, at every depth."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.unit.builders import struct
 TEXT = PrimitiveType("string")
 
 
-def nested(**columns):
+def struct_of_types(**columns):
     return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
 
 
-TABLE = nested(
+TABLE = struct_of_types(
     id=PrimitiveType("long"),
     n=struct(a="long"),
     items=ArrayType(struct(price="double")),
     prices=MapType(TEXT, struct(amount="double")),
 )
-FILES = nested(
+FILES = struct_of_types(
     ID=PrimitiveType("long"),
     x=struct(y="long"),
     n=struct(A="long", b="date"),
@@ -44,12 +44,12 @@ def test_columns_that_the_table_does_not_have_are_named_with_their_paths():
 
 
 def test_unknown_columns_are_read_as_texts_or_left_out():
-    assert with_unknown_as_text(FILES, TABLE) == nested(
+    assert with_unknown_as_text(FILES, TABLE) == struct_of_types(
         ID=PrimitiveType("long"), x=TEXT, n=struct(A="long", b="string"),
         items=ArrayType(struct(price="double", unit="string")),
         prices=MapType(TEXT, struct(amount="double", c="string")),
     )  # fmt: skip
-    assert known_columns(FILES, TABLE) == nested(
+    assert known_columns(FILES, TABLE) == struct_of_types(
         ID=PrimitiveType("long"), n=struct(A="long"), items=ArrayType(struct(price="double")),
         prices=MapType(TEXT, struct(amount="double")),
     ), "a struct that has only unknown members gets a member of the table"  # fmt: skip
@@ -70,15 +70,15 @@ def test_the_columns_of_a_file_fit_if_the_table_has_them_and_holds_their_values(
 @pytest.mark.parametrize(
     ("inferred", "hides"),
     [
-        (nested(n=TEXT), True),
-        (nested(n=struct(a="string")), False),
-        (nested(items=ArrayType(TEXT)), True),
-        (nested(items=TEXT), True),
-        (nested(prices=nested(k=TEXT)), True),
-        (nested(prices=nested(k=struct(amount="long"))), False),
-        (nested(id=struct(a="long"), x=TEXT), False),
-        (nested(prices=StructType(())), False),
+        (struct_of_types(n=TEXT), True),
+        (struct_of_types(n=struct(a="string")), False),
+        (struct_of_types(items=ArrayType(TEXT)), True),
+        (struct_of_types(items=TEXT), True),
+        (struct_of_types(prices=struct_of_types(k=TEXT)), True),
+        (struct_of_types(prices=struct_of_types(k=struct(amount="long"))), False),
+        (struct_of_types(id=struct(a="long"), x=TEXT), False),
+        (struct_of_types(prices=StructType(())), False),
     ],
 )
-def test_a_type_without_members_hides_those_of_the_table(inferred, hides):
+def test_a_type_without_members_hides_the_members_that_the_table_has(inferred, hides):
     assert hides_columns(inferred, TABLE) is hides

@@ -39,7 +39,7 @@ def find_candidates(base: Snapshot, source: DataFrame, on: JoinCondition) -> Can
     keys = source_keys(source, on.keys, base.partition_columns)
     may_match = conjunction([on.on_target, keys.on_target])
     files = prune(base.files, may_match, base.table_schema)
-    if keys.spread_keys and 1 < files.num_rows <= _MAX_FILES_TESTED_BY_RANGES:
+    if keys.key_ranges and 1 < files.num_rows <= _MAX_FILES_TESTED_BY_RANGES:
         may_match = conjunction([may_match, ranges_predicate(source, keys)])
         files = prune(files, may_match, base.table_schema)
     return Candidates(files=files, may_match=may_match, source_size=keys.size)

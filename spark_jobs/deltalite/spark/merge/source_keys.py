@@ -2,7 +2,7 @@
 
 For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
 lowest to the highest value. If several files remain, numbers and times get several smaller ranges. The size of the
-predicate does not depend on the size of the source. delta-spark does not prune by keys.
+predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpreadKey:
+class KeyRange:
     """A key with its lowest and highest value, encoded."""
 
     key: KeyPair
@@ -53,12 +53,12 @@ class SpreadKey:
 class SourceKeys:
     """The size of the source, and a predicate that every matching target row satisfies.
 
-    `spread_keys` are the keys for which several smaller ranges may skip more files.
+    `key_ranges` has the keys for which several smaller ranges may skip more files.
     """
 
     size: Size
     on_target: Predicate
-    spread_keys: tuple[SpreadKey, ...] = ()
+    key_ranges: tuple[KeyRange, ...] = ()
 
 
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
@@ -77,7 +77,7 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
     size = Size(count=count, size_bytes=size_bytes or 0)
     if count == 0:
         return SourceKeys(size=size, on_target=Constant(truth=False))
-    predicates, spread_keys = [], []
+    predicates, key_ranges = [], []
     for number, key in enumerate(usable_keys):
         low, high, value_count = key_aggregates[3 * number : 3 * number + 3]
         has_nulls = value_count < count
@@ -85,27 +85,31 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
         if predicate is None:
             predicate = Constant(truth=False) if low is None else _between(key, low, high)
             if low != high and not isinstance(low, str):
-                spread_keys.append(SpreadKey(key=key, low=low, high=high, has_nulls=has_nulls))
+                key_ranges.append(KeyRange(key=key, low=low, high=high, has_nulls=has_nulls))
         predicates.append(_with_nulls(key, predicate, has_nulls=has_nulls))
-    return SourceKeys(size=size, on_target=conjunction(predicates), spread_keys=tuple(spread_keys))
+    return SourceKeys(size=size, on_target=conjunction(predicates), key_ranges=tuple(key_ranges))
 
 
 def ranges_predicate(source: DataFrame, keys: SourceKeys) -> Predicate:
-    """Return a predicate of several ranges for each key, because values may lie far apart in a few clusters.
+    """Return a predicate with several ranges for each key in `key_ranges`.
 
-    The predicate costs many comparisons for each file.
+    One range from the lowest to the highest value would also cover the gaps between the values. The predicate costs
+    many comparisons for each file.
     """
     predicates = []
-    for spread_key in keys.spread_keys:
-        key = spread_key.key
-        ranges = _ranges(source, key, spread_key.low, spread_key.high)
+    for key_range in keys.key_ranges:
+        key = key_range.key
+        ranges = _ranges(source, key, key_range.low, key_range.high)
         in_a_range = Or(tuple(_between(key, low, high) for low, high in ranges))
-        predicates.append(_with_nulls(key, in_a_range, has_nulls=spread_key.has_nulls))
+        predicates.append(_with_nulls(key, in_a_range, has_nulls=key_range.has_nulls))
     return conjunction(predicates)
 
 
 def _value_list(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
-    """Return the list of values for a partition column; None for other columns or too many values."""
+    """Return the list of values for a partition column.
+
+    None for other columns, for char columns, for too many values, and if a value does not fit the type of the column.
+    """
     if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
     distinct_values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
@@ -119,13 +123,17 @@ def _value_list(source: DataFrame, key: KeyPair, partition_columns: Sequence[str
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
     """Divide the range of the values into equal intervals, and return the value range of each non-empty interval."""
     value = _encoded(key)
-    interval = F.floor((value.cast("double") - F.lit(float(low))) * _MAX_RANGES / (float(high) - float(low) or 1.0))
+    position = (value.cast("double") - F.lit(float(low))) * _MAX_RANGES / (float(high) - float(low) or 1.0)
+    interval = F.least(F.floor(position), F.lit(_MAX_RANGES - 1))  # the highest value belongs to the last interval
     ranges = source.groupBy(interval.alias("n")).agg(F.min(value), F.max(value)).where("n IS NOT NULL").collect()
     return sorted((row[1], row[2]) for row in ranges)
 
 
 def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
-    """Return the predicate that the target's column lies between two encoded values, clipped to its integer type."""
+    """Return the predicate that the target's column lies between two encoded values, clipped to its integer type.
+
+    The predicate is true if a value does not fit the type of the column.
+    """
     low, high = _literal(low, key), _literal(high, key)
     if key.is_char and isinstance(low, str):
         low = least_stored_text(low)
@@ -148,7 +156,10 @@ def _with_nulls(key: KeyPair, predicate: Predicate, *, has_nulls: bool) -> Predi
 
 
 def _is_ordered(data_type: DataType) -> bool:
-    """Whether the type has exact, ordered values in Python. Floating point is left out because of NaN."""
+    """Whether a key of this type can have a range: strings, integers, decimals, dates and timestamps.
+
+    Floating point is left out because of NaN.
+    """
     if isinstance(data_type, DecimalType):
         return True
     names = ("string", "date", "timestamp", "timestamp_ntz", *_INTEGER_BITS)
@@ -169,7 +180,10 @@ def _encoded(key: KeyPair) -> Column:
 
 
 def _literal(value: Any, key: KeyPair) -> Any:
-    """Decode a value for the predicate. If Python cannot hold it, return the encoded value, which fits no column."""
+    """Decode a value for the predicate.
+
+    If Python cannot hold a date or a time, return the encoded number. `literal_fits` rejects it for the column.
+    """
     try:
         match key.source_type:
             case PrimitiveType("date"):
