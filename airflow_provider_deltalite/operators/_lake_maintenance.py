@@ -72,19 +72,19 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     :param vacuum: Vacuum the tables for which this is due. (templated)
     :param target_file_size: The size of a packed file in bytes. The default is ``delta.targetFileSize`` of each table,
         or else 256 MiB. (templated)
-    :param min_small_files: Optimize a table if the optimize would rewrite at least so many files. (templated)
+    :param min_small_files: Optimize a table if the optimize would rewrite at least this number of files. (templated)
     :param max_deleted_rows_ratio: Also optimize a table if the share of its soft-deleted rows exceeds this ratio. The
         optimize rewrites the files whose share exceeds it. (templated)
-    :param checkpoint_after_commits: Write a checkpoint if readers read at least so many commits after the last one. The
-        default is ``delta.checkpointInterval`` of each table. (templated)
-    :param min_dead_bytes: Vacuum a table if its log names at least so many bytes of removed files whose retention has
-        passed. (templated)
-    :param vacuum_after_days: Also vacuum a table so many days after its last vacuum or its creation. (templated)
+    :param checkpoint_after_commits: Write a checkpoint if readers read at least this number of commits after the last
+        one. The default is ``delta.checkpointInterval`` of each table. (templated)
+    :param min_dead_bytes: Vacuum a table if its log names at least this number of bytes of removed files whose
+        retention has passed. (templated)
+    :param vacuum_after_days: Also vacuum a table this number of days after its last vacuum or its creation. (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
         log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
         jobs and of failed audits. (templated)
     :param parallelism: How many tables are maintained at the same time. (templated)
-    :param max_seconds: No step starts after so many seconds. A step that has started ends. (templated)
+    :param max_seconds: No step starts after this number of seconds. A step that has started ends. (templated)
     :param max_bytes: The bytes of files that the optimizes of this run may rewrite. An optimize that exceeds the rest
         is not reached. (templated)
     :param user_metadata: A text that the history of each changed table shows with the commits. (templated)

@@ -42,9 +42,9 @@ _PROPERTIES: Mapping[str, str] = {
     "delta.columnMapping.mode": "name or id: columns can be renamed and dropped.",
     "delta.columnMapping.maxColumnId": "The highest id that column mapping has given to a column.",
     "delta.compatibility.symlinkFormatManifest.enabled": "true: each commit refreshes manifests for Presto and Athena.",
-    "delta.dataSkippingNumIndexedCols": "Statistics cover so many of the first columns; -1 means all.",
+    "delta.dataSkippingNumIndexedCols": "The number of first columns with statistics; -1 means all.",
     "delta.dataSkippingStatsColumns": "Statistics cover these columns.",
-    "delta.dataSkippingStringPrefixLength": "Statistics keep so many characters of a text.",
+    "delta.dataSkippingStringPrefixLength": "The number of characters of a text that statistics keep.",
     "delta.deletedFileRetentionDuration": "A vacuum deletes removed files after this time. Time travel ends with them.",
     "delta.enableChangeDataFeed": "true: readers can ask for the rows that each version changed.",
     "delta.enableDeletionVectors": "true: a delete can mark rows instead of rewriting their files.",
@@ -65,8 +65,8 @@ _PROPERTIES: Mapping[str, str] = {
     "delta.minWriterVersion": "The lowest writer version of the table.",
     "delta.randomizeFilePrefixes": "true: data files lie in folders with random names.",
     "delta.requireCheckpointProtectionBeforeVersion": "Log cleanup keeps the checkpoints of versions before this one.",
-    "delta.setTransactionRetentionDuration": "The log forgets the runs that wrote the table after this time. A cleared "
-    "task of an older run writes again.",
+    "delta.setTransactionRetentionDuration": "The record of a run that wrote the table expires after this time. "
+    "A cleared task of an older run writes again.",
     "delta.targetFileSize": "The size of data files that an optimize aims at.",
     "delta.writePartitionColumnsToParquet": "true: data files also contain the partition columns.",
 }

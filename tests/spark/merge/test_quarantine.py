@@ -59,7 +59,7 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
         )
 
     first = run("a", "1, 'one', 5, 1", "2, 'two', 5, 1", "3, 'old', 5, 1", "3, 'bad', -1, 2", "NULL, 'bad', -1, 1")
-    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "a bad newest row does not defeat an older good one"
+    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "an older good row applies if the newest row is bad"
     shown = quarantined(quarantine)
     assert [(row["audit"], row["record"]) for row in shown] == [
         ("amounts", {"id": 3, "note": "bad", "amount": -1, "at": 2}),
