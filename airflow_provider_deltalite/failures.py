@@ -1,14 +1,14 @@
 """Translates errors of `deltalite` into exceptions of Airflow. No other module does this.
 
-    AirflowException
+    AirflowException           other errors that a retry can fix, such as a missing source
     ├── DeltaConflictError     another writer's commit conflicted with the task; a retry can succeed soon
     ├── DeltaStorageError      storage did not answer
     └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
     AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
     └── DeltaApprovalNeeded    a person must decide, but the question did not reach the worker
 
-After one of the first three, Airflow retries the task as its settings say. After an `AirflowFailException`, the task
-fails at once.
+Airflow retries the task after the first four, as its settings say. After an `AirflowFailException` or a
+`DeltaApprovalNeeded`, the task fails at once.
 
 The first line of a message names the `deltalite` error class and the cause. The next lines name the table, its version,
 the remedy and the section of the documentation. Airflow logs the exception last, so a task's log ends with this

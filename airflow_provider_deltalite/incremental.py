@@ -42,7 +42,7 @@ def find_finished_run(
     if isinstance(request, CopyRequest):
         result = _result_without_new_files(operator, base, request)
     else:
-        result = _result_without_news(operator, base, request)
+        result = _result_without_new_versions(operator, base, request)
     if result is None or has_job_ended or not _may_have_uncommitted_rows(operator, base, request):
         return result
     return None
@@ -62,7 +62,7 @@ def _result_without_new_files(
         return None
 
 
-def _result_without_news(
+def _result_without_new_versions(
     operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest
 ) -> OperationResult | None:
     """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
@@ -75,7 +75,7 @@ def _result_without_news(
             name: DeltaHook(source.path or "", operator.storage_conn_id).get_conn()
             for name, source in incremental_sources.items()
         }
-        return watch.result_without_news(base, request, stores)
+        return watch.result_without_new_versions(base, request, stores)
     except DeltaLiteError as error:
         operator.log.info(
             "This worker cannot tell whether the sources have new versions, so the job decides: %s", error

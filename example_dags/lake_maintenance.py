@@ -1,10 +1,10 @@
 """Maintain every table of the lake in one Spark application, also tables that were added today.
 
-The task reads the log of each table that matches the pattern, and decides what pays: it packs small files, writes a
-checkpoint of the newest version, and vacuums. A vacuum deletes files that no version inside the table's retention
-(seven days by default) needs. If one table fails, the others continue. No step starts after four hours; the next run
-begins with the tables that gain most. With the parameter `dry_run`, the task only reports the health of the tables.
-The Airflow Variable `lake` names the folder of the tables, as a path or a URI.
+The task reads the log of each table that matches the pattern, and runs the steps that are due: it packs small files,
+writes a checkpoint of the newest version, and vacuums. A vacuum deletes files that no version inside the table's
+retention (seven days by default) needs. If one table fails, the others continue. No step starts after four hours; the
+next run begins with the tables that gain most. With the parameter `dry_run`, the task only reports the health of the
+tables. The Airflow Variable `lake` names the folder of the tables, as a path or a URI.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ One run of this DAG loads the new files, and takes their rows through all tables
 | `keep_history` | `silver/customers` | the values of each customer, with the time for which they were valid |
 | `merge_orders` | `silver/orders` | one row for each order: its newest valid line |
 | `report` | `gold/revenue` | the revenue of each day, by the segment of the customer at the time of the order |
-| `maintain` | all | packs small files, writes checkpoints and vacuums, where it pays |
+| `maintain` | all | packs small files, writes checkpoints and vacuums, where it is due |
 
 - The bronze tables record which files they have loaded. The silver tables record which versions of the bronze tables
   they have loaded. So a retry, a clear or another run loads nothing twice.

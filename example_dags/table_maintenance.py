@@ -1,7 +1,7 @@
 """Maintain one table on demand: the DAG behind the button *Start the maintenance* of the page *Delta tables*.
 
 Name it in the setting `[deltalite] ui_maintenance_dag = table_maintenance`. The button triggers it with the address of
-the table. The task optimizes the table, writes a checkpoint and vacuums, each step only if it pays. A vacuum deletes
+the table. The task optimizes the table, writes a checkpoint and vacuums, each step only if it is due. A vacuum deletes
 files that no version inside the table's retention (seven days by default) needs.
 
 The button also passes `storage_conn_id`, the Airflow connection with which the page reads the table, if there is one.

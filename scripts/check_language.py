@@ -6,7 +6,8 @@ The program searches for each text in backticks:
 - an opening, at the start of a sentence;
 - a name, where Python code assigns it to a value, an argument or a function.
 
-Each finding is one line: file, line, text to write instead. The exit code is 1 if there is a finding.
+A text of several words is also recognised if it continues on the next line of a paragraph, a comment or a string. Each
+finding is one line: file, line, text to write instead. The exit code is 1 if there is a finding.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ EXEMPT_FILES = frozenset({Path(RULES_FILE), Path("tests/architecture/test_langua
 SUFFIXES = frozenset({".py", ".md", ".sh", ".toml", ".yaml"})
 # A sentence begins a line, a comment, a text in quotes, a table cell or a list item, or follows another sentence.
 _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
+# White space between two words, or the end of a line. At the end of a line, a string may end. The next line may begin
+# with the mark of a comment, a quotation or a list item, and with the start of a string.
+_GAP = re.compile(r"""[ \t]*["']?[ \t]*\n[ \t]*(?:(?:#+:?|[>*-])[ \t]+)*(?:[bfr]{0,2}["'])?[ \t]*|[ \t]+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Forbidden texts in lower case, each with its pattern and its advice, and the names that no code may assign."""
+    """Forbidden texts in lower case, each with its pattern and its advice, and the names that no code may assign.
+
+    The group `text` of a pattern is the forbidden text.
+    """
 
     patterns: tuple[tuple[str, re.Pattern[str], str], ...]
     forbidden_names: frozenset[str]
@@ -37,19 +44,21 @@ class Rules:
 def rules_of(page: str) -> Rules:
     """Read the rules from the text of CONTRIBUTING.md."""
     patterns = [
-        (word.lower(), re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE), f'"{word}": write "{use}"')
+        (word.lower(), _pattern(r"\b", word, re.IGNORECASE), f'"{word}": write "{use}"')
         for use, word in _texts_to_avoid(_section(page, "Words"))
     ]
     patterns += [
-        (
-            opening.lower(),
-            re.compile(_SENTENCE_START + rf"{re.escape(opening)}\b"),
-            f'a sentence opens with "{opening}": {use}',
-        )
+        (opening.lower(), _pattern(_SENTENCE_START, opening), f'a sentence opens with "{opening}": {use}')
         for use, opening in _texts_to_avoid(_section(page, "Openings"))
     ]
     names = re.findall(r"`(\w+)`", _section(page, "Names"))
     return Rules(patterns=tuple(patterns), forbidden_names=frozenset(names))
+
+
+def _pattern(before: str, text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the pattern of a text after `before`, with any gap between its words."""
+    words = f"(?:{_GAP.pattern})".join(map(re.escape, text.split()))
+    return re.compile(rf"{before}(?P<text>{words}\b)", flags | re.MULTILINE)
 
 
 def _section(page: str, title: str) -> str:
@@ -70,12 +79,15 @@ def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
 def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
     """Yield each finding in a file as one line."""
     # A pattern is slow compared with the search for its text in the whole file, and few files contain the text.
-    lower_case_text = text.lower()
+    lower_case_text = _GAP.sub(" ", text).lower()
     patterns = [(pattern, advice) for words, pattern, advice in rules.patterns if words in lower_case_text]
-    for line_number, line in enumerate(text.splitlines(), 1):
-        for pattern, advice in patterns:
-            if pattern.search(line):
-                yield f"{path}:{line_number}: {advice}"
+    findings_in_text = {
+        (text.count("\n", 0, match.start("text")) + 1, number)
+        for number, (pattern, _) in enumerate(patterns)
+        for match in pattern.finditer(text)
+    }
+    for line_number, number in sorted(findings_in_text):
+        yield f"{path}:{line_number}: {patterns[number][1]}"
     if path.endswith(".py"):
         for line_number, name in sorted(set(_assigned_names(ast.parse(text)))):
             if name.lstrip("_") in rules.forbidden_names:

@@ -65,8 +65,8 @@ _PROPERTIES: Mapping[str, str] = {
     "delta.minWriterVersion": "The lowest writer version of the table.",
     "delta.randomizeFilePrefixes": "true: data files lie in folders with random names.",
     "delta.requireCheckpointProtectionBeforeVersion": "Log cleanup keeps the checkpoints of versions before this one.",
-    "delta.setTransactionRetentionDuration": "The log forgets the runs that wrote the table after this time. A cleared "
-    "task of an older run writes again.",
+    "delta.setTransactionRetentionDuration": "The record of a run that wrote the table expires after this time. "
+    "A cleared task of an older run writes again.",
     "delta.targetFileSize": "The size of data files that an optimize aims at.",
     "delta.writePartitionColumnsToParquet": "true: data files also contain the partition columns.",
 }

@@ -61,7 +61,7 @@ __all__ = [
     "partition_values_of_name",
     "poll",
     "position_at",
-    "result_without_news",
+    "result_without_new_versions",
     "summarize",
     "table_id",
     "touched_partitions",
@@ -136,7 +136,7 @@ def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | 
     return checkpoint_result(store.root, checkpoint.version, existed=False, metrics={})
 
 
-def result_without_news(
+def result_without_new_versions(
     base: Snapshot, request: CommitRequest, source_stores: Mapping[str, LogStore]
 ) -> OperationResult | None:
     """Return the result of a request if none of its incremental sources has a new version; None otherwise.
@@ -160,7 +160,7 @@ def result_without_news(
             after_version=source.version,
             to_version=source.version,
         )
-    return flows.result_without_news(request, base, ranges)
+    return flows.result_without_new_versions(request, base, ranges)
 
 
 def may_have_uncommitted_rows(base: Snapshot, request: CommitRequest, quarantine_store: LogStore) -> bool:

@@ -16,6 +16,7 @@ PAGE = """
 |---|---|
 | recreated table | `remade` |
 | log position | place, mark |
+| separate | `of its own` |
 
 #### Openings
 
@@ -65,9 +66,50 @@ def test_other_words_and_names_pass(line):
     assert list(findings("a.py", line, RULES)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A table has a log of its\nown.",
+        "A table has a log of\nits\nown.",
+        "- A table has a log of its\n  own.",
+        "> A table has a log of its\n> own.",
+        "A list: a log of its\n* own.",
+        "# A table has a log of its\n# own.",
+        "    #: A table has a log of its\n    #: own.",
+        '"""A table.\n\n    It has a log of its\n    own.\n"""',
+        'text = (\n    "a log of its "\n    "own"\n)',
+        'text = (\n    f"a log {of} of its"\n    f" own"\n)',
+        "text = ('a log of its '\n    'own')",
+        "# A reader skips it. What\n# is left is read.",
+        "What\n    is left?",
+    ],
+)
+def test_a_forbidden_text_is_reported_across_the_end_of_a_line(text):
+    assert len(list(findings("a.md", text, RULES))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A table has a log of its\n\nown.",
+        "# A table has a log of its\n#\n# own.",
+        "A table has a log of its\n| own |",
+        "A table has a log of its\nowner.",
+        'texts = ["a log of its", "own"]',
+        "It skips what\nis in the log.",
+    ],
+)
+def test_texts_of_two_paragraphs_or_values_are_not_joined(text):
+    assert list(findings("a.md", text, RULES)) == []
+
+
 def test_a_finding_names_the_file_the_line_and_the_word_to_use():
     assert list(findings("docs/a.md", "# Title\n\nA remade table.", RULES)) == [
         'docs/a.md:3: "remade": write "recreated table"'
+    ]
+    assert list(findings("docs/a.md", "# Title\n\n\nA log of its\nown, remade.", RULES)) == [
+        'docs/a.md:4: "of its own": write "separate"',
+        'docs/a.md:5: "remade": write "recreated table"',
     ]
 
 

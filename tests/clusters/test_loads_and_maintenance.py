@@ -137,7 +137,7 @@ def test_a_maintenance_runs_the_steps_that_pay_on_each_table(mode):
         row["table"].rpartition("/")[2]: [name for name, step in row["steps"].items() if step["outcome"] == "done"]
         for row in result["tables"]
     }
-    # The vacuum of `orders` pays, because the log shows none and no time of the creation.
+    # The vacuum of `orders` is due, because the log shows none and no time of the creation.
     assert steps_done == {"old": ["vacuum"], "orders": ["optimize", "vacuum"]}
     assert data_files(mode, "old") == ["active.parquet", "new-orphan.parquet"]
     table = mode.local_table("orders")

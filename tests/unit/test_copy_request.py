@@ -73,7 +73,10 @@ def test_avro_files_with_a_schema_are_accepted():
         ({"query": "SELECT 1 FROM source"}, "without a schema"),
         ({"file_column": ""}, "file_column is empty"),
         ({"partition_by": ("a", "A")}, "twice"),
-        ({"properties": {"delta.SetTransactionRetentionDuration": "interval 1 day"}}, "forget"),
+        (
+            {"properties": {"delta.SetTransactionRetentionDuration": "interval 1 day"}},
+            "lets the record of loaded files expire",
+        ),
         ({"identity": RunIdentity(app_id="r", on_rerun=OnRerun.REPLACE)}, "on_rerun='replace'"),
     ],
 )

@@ -75,7 +75,10 @@ def test_two_sources_cannot_share_a_flow(make):
         ({"mode": "overwrite", "replace_where": "id > 1"}, "needs mode 'append'"),
         ({"mode": "ignore"}, "needs mode 'append', and the mode is 'ignore'"),
         ({"identity": RunIdentity(app_id="run", on_rerun="replace")}, "on_rerun='replace' applies only to an append"),
-        ({"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}, "forget the offsets"),
+        (
+            {"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}},
+            "lets the offsets of incremental sources expire",
+        ),
     ],
 )
 def test_a_write_that_cannot_keep_an_offset_is_refused(options, problem):

@@ -327,9 +327,9 @@ def test_a_request_has_nothing_new_if_every_source_is_at_its_offset():
     commit_actions(store, txn(FlowId(name="f", source_table_id="first").app_id, 2))
     commit_actions(store, txn(FlowId(name="g", source_table_id="second").app_id, 1))
     request = flow_request(a="f", b="g")
-    assert watch.result_without_news(load(store), request, {"a": first, "b": second}) is None
+    assert watch.result_without_new_versions(load(store), request, {"a": first, "b": second}) is None
     commit_actions(store, txn(FlowId(name="g", source_table_id="second").app_id, 2))
-    result = watch.result_without_news(load(store), request, {"a": first, "b": second})
+    result = watch.result_without_new_versions(load(store), request, {"a": first, "b": second})
     assert (result.skipped, result.committed, result.version, result.app_id) == (True, False, 3, "run")
     assert result.source_versions == {"a": 2, "b": 2}
     assert {flow_range.flow for flow_range in result.flows.values()} == {"f", "g"}
@@ -345,4 +345,4 @@ def test_a_source_with_another_offset_may_have_something_new(flow, source_table_
     source = append_files(create(new_store(), id="s"), 2)
     store = create(new_store())
     commit_actions(store, txn(FlowId(name=flow, source_table_id=source_table_id).app_id, version))
-    assert watch.result_without_news(load(store), flow_request(a="f"), {"a": source}) is None
+    assert watch.result_without_new_versions(load(store), flow_request(a="f"), {"a": source}) is None

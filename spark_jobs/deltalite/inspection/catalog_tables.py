@@ -68,7 +68,7 @@ def _read(name: str, description: str | DeltaLiteError) -> tuple[str | None, str
     if isinstance(description, DeltaLiteError):
         raise description
     types = _values(description, "Type")
-    if types and types[0].endswith("VIEW"):  # the first line of this kind comes before all texts of users
+    if types and types[0].endswith("VIEW"):  # Spark prints this line before any text of a user
         return "it is a view", ""
     providers = _values(description, "Provider")
     if len(providers) > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from deltalite.inspection.commit_effort import CommitEffort, counts_of, effort_of, first_count
@@ -168,12 +168,15 @@ def _first_items(values: Mapping[str, _T]) -> list[tuple[str, _T]]:
 
 
 def _pairs(values: Any, *, left_out: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
-    """Return names and values as texts, without empty values."""
+    """Return the first names and values as texts, without empty values."""
     if not isinstance(values, Mapping):
         return ()
-    pairs = [
-        (shown_text(str(name), max_length=80), shown_text(value, name=str(name)))
+    pairs = (
+        (name, value)
         for name, value in values.items()
         if name not in left_out and value not in (None, "", "null", "[]", "{}")
-    ]
-    return tuple(pairs[:_MAX_PAIRS])
+    )
+    return tuple(
+        (shown_text(str(name), max_length=80), shown_text(value, name=str(name)))
+        for name, value in islice(pairs, _MAX_PAIRS)
+    )

@@ -1,4 +1,4 @@
-"""Decides which maintenance steps pay, from the measures of a table and the thresholds of the request.
+"""Decides which maintenance steps are due, from the measures of a table and the thresholds of the request.
 
 Each decision has a reason, which reports show. A reason names the measure and its threshold.
 """
@@ -14,7 +14,7 @@ from deltalite.sizes import format_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Whether a step pays, and why."""
+    """Whether a step is due, and why."""
 
     step: Step
     is_due: bool

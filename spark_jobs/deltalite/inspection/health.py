@@ -1,4 +1,4 @@
-"""The health of a table: measures that say which maintenance pays. They come from the log alone, without Spark.
+"""The health of a table: measures that say which maintenance is due. They come from the log alone, without Spark.
 
 - An optimize is predicted by the rules of its plan (`upkeep/optimize_prediction.py`), so the prediction includes the
   tags of files that an earlier optimize wrote.

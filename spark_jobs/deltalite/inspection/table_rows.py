@@ -25,7 +25,7 @@ class Outcome(StrEnum):
     DONE_EARLIER = "done earlier"
     """An earlier attempt of the same task has committed the step."""
     NOT_REACHED = "not reached"
-    """The step pays, but the budget of the job was used up."""
+    """The step is due, but the budget of the job was used up."""
     DUE = "due"
     NOT_NEEDED = "not needed"
 

@@ -38,30 +38,41 @@ def unreadable_values(older: TableSchema, newer: TableSchema) -> str | None:
     """
     if _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
         return "the partition columns changed"
-    return _type_change(older.physical, newer.physical, "")
+    return _type_change((older.logical, older.physical), (newer.logical, newer.physical), "")
 
 
-def _type_change(older: DataType, newer: DataType, path: str) -> str | None:
-    """Return the first change to a type that cannot hold the older values, as a clause, or None."""
-    match older, newer:
-        case StructType(), StructType():
-            newer_types = {field.name.lower(): field.type for field in newer}
-            pairs = (
-                (field.type, newer_types[field.name.lower()], f"{path}.{field.name}".lstrip("."))
-                for field in older
-                if field.name.lower() in newer_types
+def _type_change(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
+    """Return the first change to a type that cannot hold the older values, as a clause, or None.
+
+    Each type is a pair of its logical and its physical form. `path` has the names of the newer schema.
+    """
+    (old, old_physical), (new, new_physical) = older, newer
+    match old, old_physical, new, new_physical:
+        case StructType(), StructType(), StructType(), StructType():
+            newer_fields = {
+                physical.name.lower(): (logical, physical) for logical, physical in zip(new, new_physical, strict=True)
+            }
+            for older_field, physical in zip(old, old_physical, strict=True):
+                if (newer_field := newer_fields.get(physical.name.lower())) is None:
+                    continue
+                newer_types = (newer_field[0].type, newer_field[1].type)
+                newer_path = f"{path}.{newer_field[0].name}".lstrip(".")
+                reason = _type_change((older_field.type, physical.type), newer_types, newer_path)
+                if reason is not None:
+                    return reason
+            return None
+        case ArrayType(), ArrayType(), ArrayType(), ArrayType():
+            return _type_change(
+                (old.element, old_physical.element), (new.element, new_physical.element), f"{path}.element"
             )
-            return next(filter(None, (_type_change(*pair) for pair in pairs)), None)
-        case ArrayType(), ArrayType():
-            return _type_change(older.element, newer.element, f"{path}.element")
-        case MapType(), MapType():
-            return _type_change(older.key, newer.key, f"{path}.key") or _type_change(
-                older.value, newer.value, f"{path}.value"
+        case MapType(), MapType(), MapType(), MapType():
+            return _type_change((old.key, old_physical.key), (new.key, new_physical.key), f"{path}.key") or (
+                _type_change((old.value, old_physical.value), (new.value, new_physical.value), f"{path}.value")
             )
-        case _ if older == _VOID or is_widening(older, newer):
+        case _ if old == _VOID or is_widening(old, new):
             return None
         case _:
-            return f"the type of the column '{path}' changed from {older} to {newer}"
+            return f"the type of the column '{path}' changed from {old} to {new}"
 
 
 def _lower_case(names: tuple[str, ...]) -> list[str]:

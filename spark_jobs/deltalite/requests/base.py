@@ -229,10 +229,10 @@ def faults_of_rerun_replace(identity: RunIdentity | None, reason: str, remedy: s
         yield f"on_rerun='replace' applies only to an append of complete sources, but {reason}.", remedy
 
 
-def retention_faults(properties: Mapping[str, str], forgotten: str) -> Iterator[Fault]:
-    """Yield a fault if `properties` let the table forget its transactions. `forgotten` says what they hold."""
+def retention_faults(properties: Mapping[str, str], expiring: str) -> Iterator[Fault]:
+    """Yield a fault if `properties` let the table's transactions expire. `expiring` says what they hold."""
     if any(name.lower() == _RETENTION for name in properties):
-        yield f"delta.setTransactionRetentionDuration lets the table forget {forgotten}.", "Leave the property out."
+        yield f"delta.setTransactionRetentionDuration lets {expiring} expire.", "Leave the property out."
 
 
 def repeated_name(names: Iterable[str]) -> str | None:

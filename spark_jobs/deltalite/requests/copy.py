@@ -96,7 +96,7 @@ class CopyRequest(CommitRequest):
         repeated_column = repeated_name(self.partition_by or ())
         if repeated_column is not None:
             yield f"partition_by names '{repeated_column}' twice.", "Name each column once."
-        yield from retention_faults(self.properties, "which files it has loaded")
+        yield from retention_faults(self.properties, "the record of loaded files")
         yield from audit_list_faults(self.audits)
         yield from quarantine_faults(self)
         remedy = "Use on_rerun='skip', or 'write' to load the files that are new since then."

@@ -1,6 +1,6 @@
 """The request of a maintenance task: the tables of a lake, the thresholds of each step, and the budget of the job.
 
-The thresholds say when a step pays for one table. `deltalite health` uses the same thresholds with their defaults.
+The thresholds say when a step is due for one table. `deltalite health` uses the same thresholds with their defaults.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The thresholds that decide whether a step pays for a table.
+    """The thresholds that decide whether a step is due for a table.
 
     - `optimize`, `checkpoint`, `vacuum`: whether the step may run at all.
     - `target_file_size`: the target file size of the optimize in bytes; None means that of the table.
-    - `min_small_files`: an optimize pays if it rewrites at least this number of files.
-    - `max_deleted_rows_ratio`: an optimize pays if a larger share of the table's rows is soft-deleted. It rewrites the
-      files with a larger share.
-    - `checkpoint_after_commits`: a checkpoint pays if readers read at least this number of commits after the last
+    - `min_small_files`: an optimize is due if it rewrites at least this number of files.
+    - `max_deleted_rows_ratio`: an optimize is due if a larger share of the table's rows is soft-deleted. It rewrites
+      the files with a larger share.
+    - `checkpoint_after_commits`: a checkpoint is due if readers read at least this number of commits after the last
       checkpoint; None means `delta.checkpointInterval` of the table.
-    - `min_dead_bytes`: a vacuum pays if it deletes at least this number of bytes of files that the log names.
-    - `vacuum_after_days`: a vacuum also pays this number of days after the last one, because it finds files that no
+    - `min_dead_bytes`: a vacuum is due if it deletes at least this number of bytes of files that the log names.
+    - `vacuum_after_days`: a vacuum is also due this number of days after the last one, because it finds files that no
       version names.
     """
 

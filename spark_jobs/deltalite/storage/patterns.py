@@ -1,7 +1,8 @@
 r"""Addresses of folders that match a pattern, on any storage with a `ListedTree`.
 
 A pattern has Hadoop's syntax (`requests/globs.py`). In addition, `**` as a whole part matches any number of folders. As
-the last part, it matches only tables. It does not go below the folder of a table.
+the last part, it matches only tables. It does not go below the folder of a table: `**/x` matches no folder `x` in the
+folder of a table.
 
 Folders whose names begin with `_` or `.` match only a part that begins with the same character. Links are not followed.
 The listing begins at the last folder before the first wildcard. A part after the wildcards
@@ -51,12 +52,12 @@ def _matches(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[st
     names = [name for name, _ in tree.list(folder).folders]
     bases = {name.rpartition("/")[2]: name for name in names}
     if part == _ANY_DEPTH:
-        if rest:
-            yield from _matches(tree, folder, rest)
         if _LOG_FOLDER in bases:
             if not rest and folder:
                 yield folder
             return
+        if rest:
+            yield from _matches(tree, folder, rest)
         for base, name in bases.items():
             if not base.startswith(("_", ".")):
                 yield from _matches(tree, name, parts)

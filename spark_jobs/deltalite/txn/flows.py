@@ -64,7 +64,9 @@ def flow_name(source: Source) -> str:
     return source.incremental
 
 
-def result_without_news(request: CommitRequest, base: Snapshot, ranges: Mapping[str, FlowRange]) -> OperationResult:
+def result_without_new_versions(
+    request: CommitRequest, base: Snapshot, ranges: Mapping[str, FlowRange]
+) -> OperationResult:
     """Return the result of a run that commits nothing, because no incremental source has a new version.
 
     Args:

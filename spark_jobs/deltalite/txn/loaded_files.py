@@ -42,7 +42,7 @@ def result_without_new_files(
 
 
 def check_keeps_loaded_files(configuration: Mapping[str, str], *, table: str) -> None:
-    """Check that the table never forgets its transactions.
+    """Check that the transactions of the table never expire.
 
     Raises:
         InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.

@@ -42,7 +42,7 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
     - Another writer made the commit.
     - A file action contains no size, or its deletion vector no number of rows.
     - The commit may add existing files again.
-    - The number of files, or the sum of their bytes, would be negative.
+    - A count would be negative.
     """
     files, size_bytes = counts.files, counts.size_bytes
     vectors, deleted_records = counts.vectors, counts.deleted_records
@@ -62,7 +62,9 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
         files, size_bytes = files + sign, size_bytes + sign * size
         if vector is not None:
             vectors, deleted_records = vectors + sign, deleted_records + sign * rows_in_vector
-    if not is_by_this_library or (may_add_again and not has_removes) or files < 0 or size_bytes < 0:
+    if not is_by_this_library or (may_add_again and not has_removes):
+        return None
+    if min(files, size_bytes, vectors, deleted_records) < 0:
         return None
     return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted_records)
 

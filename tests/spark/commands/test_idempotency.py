@@ -154,7 +154,7 @@ def test_two_concurrent_runs_both_write(spark, tmp_path, monkeypatch):
     assert [write_rows(spark, table, id_rows(9), run=run).version for run in ("a", "b")] == [2, 1]
 
 
-def test_a_run_is_forgotten_after_the_transaction_retention(spark, tmp_path):
+def test_the_transaction_of_a_run_expires_after_the_retention(spark, tmp_path):
     """The protocol lets readers drop a `txn` that is older than `delta.setTransactionRetentionDuration`."""
     table = tmp_path / "t"
     write_rows(

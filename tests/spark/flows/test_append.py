@@ -305,7 +305,7 @@ def test_a_source_below_the_offset_is_a_gap(spark, source, target):
         append_new(spark, target, source)
 
 
-def test_a_target_that_forgets_transactions_is_refused(spark, source, target):
+def test_a_target_whose_transactions_expire_is_refused(spark, source, target):
     add_ids(spark, target, 9, properties={"delta.setTransactionRetentionDuration": "interval 30 days"})
     with pytest.raises(InvalidRequestError, match=r"setTransactionRetentionDuration.*other engines remove the offset"):
         append_new(spark, target, source)

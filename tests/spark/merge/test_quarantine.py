@@ -46,7 +46,7 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
         )
 
     first = run("a", "1, 'one', 5, 1", "2, 'two', 5, 1", "3, 'old', 5, 1", "3, 'bad', -1, 2", "NULL, 'bad', -1, 1")
-    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "an older good row counts if the newest row is bad"
+    assert rows(table) == [(1, "one"), (2, "two"), (3, "old")], "an older good row applies if the newest row is bad"
     quarantined_rows = rejected_rows(quarantine)
     assert [(row["audit"], row["record"]) for row in quarantined_rows] == [
         ("amounts", {"id": 3, "note": "bad", "amount": -1, "at": 2}),

@@ -9,6 +9,7 @@ import pytest
 
 from deltalite.errors import VersionNotFoundError
 from deltalite.inspection import overview as module
+from deltalite.inspection import shown_texts
 from deltalite.inspection.commit_effort import CommitEffort
 from deltalite.inspection.commit_entries import commit_entries, entries_since, entry_of_version
 from deltalite.inspection.overview import MAX_COLUMNS, read_overview
@@ -67,6 +68,15 @@ def test_the_duration_and_the_replans_of_a_commit_are_known_if_its_writer_record
     assert entry_of(operationMetrics={"executionTimeMs": "-1"}).effort.duration_ms is None
     assert entry_of(operationMetrics={"numReplans": "2"}).effort.replans == 2
     assert entry_of(operation="WRITE").effort == CommitEffort()
+
+
+def test_only_the_parameters_and_metrics_that_an_entry_shows_are_searched_for_secrets(monkeypatch):
+    searched_texts = []
+    monkeypatch.setattr(shown_texts, "redacted", lambda text: searched_texts.append(text) or text)
+    values = {"empty": "", **{f"name{number}": f"value{number}" for number in range(1_000)}}
+    entry = entry_of(operationParameters=values, operationMetrics=values)
+    assert entry.parameters == entry.metrics == tuple((f"name{n}", f"value{n}") for n in range(60))
+    assert sum(text.startswith("value") for text in searched_texts) == 2 * 60
 
 
 # --- the overview ---

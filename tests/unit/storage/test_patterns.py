@@ -13,7 +13,7 @@ from deltalite.storage.patterns import matching_folders
 
 @pytest.fixture
 def lake(tmp_path):
-    """Three tables, one of them with partition folders, and folders that are not tables."""
+    """Three tables, one of them with a table inside, and folders that are not tables."""
     for name in ("sales/orders", "sales/items", "hr/people"):
         (tmp_path / name / "_delta_log").mkdir(parents=True)
     for name in ("sales/orders/day=1/_delta_log", "sales/_staging", "sales/.trash", "landing"):
@@ -35,6 +35,8 @@ def lake(tmp_path):
         ("sales/_*", ["sales/_staging"]),
         ("**", ["hr/people", "sales/items", "sales/orders"]),
         ("**/orders", ["sales/orders"]),
+        ("**/day=1", []),
+        ("**/*", ["hr", "hr/people", "landing", "sales", "sales/items", "sales/orders"]),
         ("nothing/*", []),
         ("sales/{orders,nothing,it*}", ["sales/items", "sales/nothing", "sales/orders"]),
         ("{hr,sales}/[!o]*", ["hr/people", "sales/items"]),

@@ -24,7 +24,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
     try:
         if not isinstance(json.loads(text), dict):
             return
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     position = text.index("{") + 1
     while text[(position := _next_token_index(text, position, ","))] != "}":

@@ -39,7 +39,7 @@ class LoadPlan(Protocol):
         """The operation metrics of the commit, in addition to those of the write. Complete after `record`."""
         ...
 
-    def result_without_news(self, request: WriteRequest, base: Snapshot | None) -> OperationResult | None:
+    def result_if_nothing_new(self, request: WriteRequest, base: Snapshot | None) -> OperationResult | None:
         """Return the result of the run if there is nothing new to load, else None.
 
         `base` is the snapshot on which the plan is made, None without a table.

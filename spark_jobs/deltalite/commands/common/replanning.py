@@ -10,12 +10,13 @@ Two errors are not retried:
 - a conflict with an earlier attempt of the same run
 - the failure of a commit that does not conflict, but too often loses the race for the next version
 
-A change of a source file during the read is a conflict too, with the writer of the file (`SourceChangedError`).
+If a source file changes during the read, the attempt conflicts with the writer of this file (`SourceChangedError`).
 
 Executors keep rows that must not be computed twice (`computed_once`). If such an executor is lost, the command replans
 too. These attempts do not count as retries after a conflict.
 
-An attempt that learns something about its source can ask for a new plan (`NewPlanNeeded`). It does not count either.
+An attempt can ask for a new plan if it learns something about its source (`NewPlanNeeded`). This attempt does not count
+either.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _validate(
     """Check up to `row_count` rows of the new files like a load does, and return their number. Write nothing."""
     base = existing_table(spark, store)
     load = plan_load(request, store, source, base, bad_records)
-    result = load.result_without_news(write_request, base)
+    result = load.result_if_nothing_new(write_request, base)
     if result is not None:
         return result
     counts = check_rows(spark, write_request, store, base, load, row_count, quarantine=bad_records)

@@ -167,7 +167,7 @@ class FileLoad:
         metrics = self.choice.metrics_without_load
         return metrics if self.bad_records is None else {**metrics, UNREADABLE_FILES: len(self.unreadable)}
 
-    def result_without_news(
+    def result_if_nothing_new(
         self,
         request: WriteRequest,  # noqa: ARG002  the protocol has it
         base: Snapshot | None,
@@ -317,7 +317,7 @@ def plan_load(
     a change.
 
     Raises:
-        InvalidRequestError: the table forgets transactions.
+        InvalidRequestError: the transactions of the table expire.
         CorruptLogError: the record cannot be read, or another engine has removed it.
         SourceError: more files are unreadable than `max_bad_share` allows.
         StorageError: the storage does not answer.

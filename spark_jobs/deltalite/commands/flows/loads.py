@@ -44,7 +44,7 @@ from deltalite.txn.flows import (
     flows_parameter,
     offset_transaction,
     prefix_of_flow,
-    result_without_news,
+    result_without_new_versions,
 )
 from deltalite.txn.proposal import ReadSet
 
@@ -106,11 +106,11 @@ class Loads:
             if not flow_range.is_empty
         )
 
-    def result_without_news(self, request: CommitRequest, base: Snapshot | None) -> OperationResult | None:
+    def result_if_nothing_new(self, request: CommitRequest, base: Snapshot | None) -> OperationResult | None:
         """Return the result of a run if no source has a new version. A run without a table creates the table."""
         if base is None or not self.has_nothing_new:
             return None
-        return result_without_news(request, base, self.ranges)
+        return result_without_new_versions(request, base, self.ranges)
 
     @contextmanager
     def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:
@@ -153,7 +153,7 @@ def plan_loads(spark: SparkSession, request: CommitRequest, lost_files: LostFile
     Raises:
         SourceGapError: a source lost versions that are not loaded.
         SourceRowsChangedError: a commit changes rows, and the source reads appended rows only.
-        InvalidRequestError: the target forgets transactions, or is a source too; or two sources have the same flow.
+        InvalidRequestError: the target's transactions expire, or it is a source too; or two sources have the same flow.
         ChangeFeedUnavailableError: a source does not record its changes.
         TableError: the log of a source cannot be read.
     """

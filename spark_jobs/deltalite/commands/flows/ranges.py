@@ -198,7 +198,7 @@ def last_version_within(first_version: int, sizes: Iterable[int], max_bytes: int
 
 
 def check_keeps_offsets(configuration: Mapping[str, str], *, table: str) -> None:
-    """Check that the target never forgets its transactions.
+    """Check that the transactions of the target never expire.
 
     Raises:
         InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.

@@ -1,4 +1,4 @@
-"""The maintenance of many tables in one Spark application: the steps that pay, with bounded parallelism and a budget.
+"""The due maintenance of many tables in one Spark application, with bounded parallelism and a budget.
 
 `jobs` calls `maintain`. Begin with `command.py`, then `one_table.py`.
 """

@@ -1,8 +1,8 @@
-"""The maintenance command: reads the logs of many tables, and runs the steps that pay.
+"""The maintenance command: reads the logs of many tables, and runs the steps that are due.
 
 1. List the tables of the request (`requested_tables.py`).
-2. Measure each table, and decide which steps pay (`inspection/due_steps.py`). Steps that an earlier attempt of the run
-   committed are not due.
+2. Measure each table, and decide which steps are due (`inspection/due_steps.py`). Steps that an earlier attempt of the
+   run committed are not due.
 3. Run the due steps, `parallelism` tables at a time, the largest gain first, until the budget is used up.
 4. Report a row for each table. If the maintenance of a table failed, the job fails after all tables.
 

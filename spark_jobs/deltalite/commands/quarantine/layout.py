@@ -44,7 +44,7 @@ def check_quarantine(snapshot: Snapshot) -> None:
 
     Raises:
         SchemaMismatchError: the table has other columns.
-        InvalidRequestError: the table forgets transactions.
+        InvalidRequestError: the transactions of the table expire.
         AppendOnlyError: no row of the table can be replaced.
         UnsupportedFeatureError: this release cannot write the table.
     """

@@ -228,7 +228,7 @@ class _RowsOfRun:
         """No metrics in addition to those of the write."""
         return {}
 
-    def result_without_news(self, _request: WriteRequest, _base: Snapshot | None) -> OperationResult | None:
+    def result_if_nothing_new(self, _request: WriteRequest, _base: Snapshot | None) -> OperationResult | None:
         """Return None, because the rows are always written."""
         return None
 

@@ -109,7 +109,7 @@ def _attempt(
         return earlier_result
     check_writable(base.protocol, base.metadata)
     loads = load(base)
-    result = loads.result_without_news(request, base)
+    result = loads.result_if_nothing_new(request, base)
     if result is not None:
         return result
     start_s = time.monotonic()

@@ -128,7 +128,7 @@ def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
 def _load(shared: SharedParts, plan: Planner, base: Snapshot | None) -> OperationResult:
     """Plan what to load, and write it unless there is nothing new. Return the result."""
     loads = plan(base)
-    result = loads.result_without_news(shared.request, base)
+    result = loads.result_if_nothing_new(shared.request, base)
     return result or WriteAttempt(shared, base, loads).run()
 
 

@@ -58,6 +58,8 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
         .agg(
             F.max(sequence).alias(SEQUENCE),
             *[F.max_by(name, sequence).alias(name) for name in (DELETED, TRACKED, UNTRACKED)],
+            # `max_by` ignores a row of the table without a sequence.
+            F.max(sequence.isNull()).alias("has_no_sequence"),
             F.max_by(F.col(CONFLICTS).cast("int"), sequence).alias(CONFLICTS),
             F.first(STORED, ignorenulls=True).alias(STORED),
             F.sum(DUPLICATES).alias(DUPLICATES),
@@ -68,6 +70,7 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
     is_same = stored[SEQUENCE].eqNullSafe(sequence) & stored["current"].eqNullSafe(current)
     is_same = is_same & comparable_tracked(layout, stored_tracked).eqNullSafe(comparable_tracked(layout))
     was_current = F.coalesce(stored["current"], F.lit(False))
+    has_no_sequence = F.col("has_no_sequence")
     added = {layout.valid_from: sequence, layout.current: current}
     return newest.select(
         KEY,
@@ -76,8 +79,8 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
         F.lit(True).alias("is_first"),
         (~was_current & current).alias(OPENED),
         (was_current & ~current).alias(CLOSED),
-        CONFLICTS,
-        sequence.alias(CONFLICT),
+        F.when(has_no_sequence, 1).otherwise(F.col(CONFLICTS)).alias(CONFLICTS),
+        F.when(~has_no_sequence, sequence).alias(CONFLICT),
         DUPLICATES,
         LATE,
     )

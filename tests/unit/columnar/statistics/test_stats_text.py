@@ -21,6 +21,7 @@ DIGITS = "1234567890123456789012345678.0123456789"
         ("{}", '{"numRecords":7,"tightBounds":false}'),
         ("[1]", '{"numRecords":7,"tightBounds":false}'),
         ("{broken", '{"numRecords":7,"tightBounds":false}'),
+        ('{"x":' + "[" * 100_000 + "]" * 100_000 + "}", '{"numRecords":7,"tightBounds":false}'),
         ('{"numRecords":7,"tightBounds":true}', '{"numRecords":7,"tightBounds":false}'),
         (
             ' { "numRecords" : null , "x" : { "a" : [1 , "}"] } } ',
@@ -29,6 +30,7 @@ DIGITS = "1234567890123456789012345678.0123456789"
         ('{"minValues":{"d":' + DIGITS + "}}", '{"minValues":{"d":' + DIGITS + '},"numRecords":7,"tightBounds":false}'),
         ('{"a\\"b":-1.50E+2,"numRecords":3}', '{"a\\"b":-1.50E+2,"numRecords":7,"tightBounds":false}'),
     ],
+    ids=range(10),
 )  # fmt: skip
 def test_values_keep_their_text(stats, expected):
     assert with_wide_bounds(stats, 7) == expected
