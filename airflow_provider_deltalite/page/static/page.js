@@ -1,4 +1,4 @@
-// Copies texts, and opens pages of Airflow in the whole window.
+// Copies texts, opens pages of Airflow in the whole window, moves the sliders of versions, and loads late measures.
 (() => {
   const status = document.getElementById("status");
 
