@@ -1,6 +1,6 @@
-"""Delta Lake as Airflow tasks. This package knows Airflow, but neither Spark nor the table format.
+"""Delta Lake as Airflow tasks. This package imports Airflow and never Spark: it submits jobs that run in Spark.
 
-Users' DAGs import `operators.delta`, `sensors.delta`, `assets.delta` and `task_groups.delta`.
+Users' DAGs import `operators.delta`, `sensors.delta`, `assets.delta`, `task_groups.delta`, `hooks.delta` and `retries`.
 Begin with `operators/_submit.py`, then `idempotency.py` and `outcome.py`.
 """
 

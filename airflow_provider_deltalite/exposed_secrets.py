@@ -1,6 +1,7 @@
 """Rejects secrets that other users of a cluster could read, before a JVM starts.
 
-The checks read the parameters of the task. They do not read `properties_file` and `spark-defaults.conf`.
+`check_secrets_in_cluster` reads only the parameters of the task. It does not read `properties_file` and
+`spark-defaults.conf`. `check_repositories` also gets the settings of these files.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Translates errors of `deltalite` into exceptions of Airflow. No other module does this.
 
-    AirflowException           other errors that a retry can fix, such as a missing source
+    AirflowException           other errors that a retry can fix, such as a source that does not exist yet
     ├── DeltaConflictError     another writer's commit conflicted with the task; a retry can succeed soon
     ├── DeltaStorageError      storage did not answer
-    └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
+    └── DeltaJobError          the job ended without a `deltalite` error, for example because it was killed
     AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
     └── DeltaApprovalNeeded    a person must decide, but the question did not reach the worker
 
-Airflow retries the task after the first four, as its settings say. After an `AirflowFailException` or a
-`DeltaApprovalNeeded`, the task fails at once.
+After an `AirflowException`, Airflow retries the task as its settings say. After an `AirflowFailException`, the task
+fails at once.
 
-The first line of a message names the `deltalite` error class and the cause. The next lines name the table, its version,
-the remedy and the section of the documentation. Airflow logs the exception last, so a task's log ends with this
-message. An error that was raised in this process is the `__cause__` of the exception. Retry policies match on these
-classes.
+The first line of a message names the cause, after the `deltalite` error class if there is one. The next lines name the
+table, its version, the remedy and the section of the documentation, as far as they are known. Airflow logs the
+exception last, so a task's log ends with this message. An error that was raised in this process is the `__cause__` of
+the exception. Retry policies match on these classes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DeltaStorageError(AirflowException):
 
 
 class DeltaJobError(AirflowException):
-    """The job ended without a `deltalite` error and without a commit."""
+    """The job ended without a `deltalite` error, and the worker knows of no commit."""
 
 
 class DeltaApprovalNeeded(AirflowFailException):

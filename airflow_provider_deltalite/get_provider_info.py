@@ -99,8 +99,9 @@ def get_provider_info() -> dict[str, Any]:
                     "ui_tables": {
                         "description": (
                             "Addresses and patterns of tables that the page 'Delta tables' shows besides the assets of "
-                            "DAGs, with commas between them. Patterns are those of `deltalite health`, such as "
-                            "s3://lake/*. A user sees these tables with the right to read assets."
+                            "DAGs and the tables that tasks wrote, with commas between them. Patterns are those of "
+                            "`deltalite health`, such as s3://lake/*. A user sees these tables with the right to read "
+                            "assets."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -111,8 +112,8 @@ def get_provider_info() -> dict[str, Any]:
                         "description": (
                             "The Airflow connections with which the page 'Delta tables' reads tables, as a JSON object "
                             "from the beginnings of addresses to connection ids. The longest beginning applies. The "
-                            "connection of an asset's watcher, and `storage_conn_id` in the extra of an asset, take "
-                            "precedence."
+                            "connection of an asset's watcher, `storage_conn_id` in the extra of an asset, and "
+                            "`storage_conn_id` of a task that wrote the table take precedence."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -122,7 +123,7 @@ def get_provider_info() -> dict[str, Any]:
                     "ui_timeout": {
                         "description": (
                             "How many seconds the page 'Delta tables' waits for storage, at most 120. The list of "
-                            "tables waits 2 seconds or less."
+                            "tables waits a few seconds at most, unless it has no table to show yet."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",

@@ -1,7 +1,8 @@
 """The run identity: the `txn` action (app id and version) under which a task commits, once for each DAG run.
 
 The app id names a task of a DAG run, so every task attempt finds the commit of an earlier one. Names are escaped, so
-two tasks never share an app id.
+two tasks never share an app id. With an idempotency key, the app id names the DAG and the key instead. All tasks and
+runs of the DAG that have the same key then share the app id.
 
 The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
 is 0 if `on_rerun` is `skip`. It is never a logical date, because backfills run out of order. Delta treats a
@@ -181,7 +182,7 @@ def app_id_of(
     ``app_id="{{ macros.deltalite.app_id_of('load', dag_id='orders_ingest', run_id=run_id) }}"``.
 
     Raises:
-        InvalidRequestError: the arguments do not name one task.
+        InvalidRequestError: the arguments do not name one task, or the key is empty.
     """
     namespace = configured_namespace()
     match task_id, run_id, idempotency_key:

@@ -21,6 +21,9 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
     """Write the options of the driver's JVM to private files, and return the settings with the names of the files.
 
     `java` reads `@file` on its command line, so a process list shows only the name of the file.
+
+    Raises:
+        InvalidRequestError: The options have a quote without its end.
     """
     new_settings = dict(settings)
     for name in _DRIVER_JAVA_OPTIONS:
@@ -30,16 +33,26 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
 
 
 def write_java_options(options: str, file: Path) -> str:
-    """Write options of Java to a private file, and return the argument that names the file."""
-    write_private(str(file), java_arguments_text(shlex.split(options)))
+    """Write options of Java to a private file, and return the argument that names the file.
+
+    The name of the file without its extension is the name of the setting, for an error message.
+
+    Raises:
+        InvalidRequestError: The options have a quote without its end.
+    """
+    write_private(str(file), java_arguments_text(_split(file.stem, options)))
     return f"@{file}"
 
 
 def java_options(settings: Mapping[str, str]) -> list[str]:
-    """Return the options of Java that set these settings of Spark, and those that the settings contain."""
+    """Return the options of Java that set these settings of Spark, and those that the settings contain.
+
+    Raises:
+        InvalidRequestError: The options in a setting have a quote without its end.
+    """
     options: list[str] = []
     for name, value in settings.items():
-        options += shlex.split(value) if name in _DRIVER_JAVA_OPTIONS else [f"-D{name}={value}"]
+        options += _split(name, value) if name in _DRIVER_JAVA_OPTIONS else [f"-D{name}={value}"]
     return options
 
 
@@ -51,12 +64,7 @@ def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]
     Raises:
         InvalidRequestError: The options have a quote without its end.
     """
-    try:
-        all_options = shlex.split(options)
-    except ValueError as error:
-        raise InvalidRequestError(
-            f"The options of Java in {setting} are invalid: {error}.", remedy="Correct the quotes in the setting."
-        ) from error
+    all_options = _split(setting, options)
     secret_options = [option for option in all_options if shows_secret("", option)] or all_options
     return [option for option in all_options if option not in secret_options], secret_options
 
@@ -64,6 +72,15 @@ def split_java_options(setting: str, options: str) -> tuple[list[str], list[str]
 def java_arguments_text(arguments: Iterable[str]) -> str:
     """Return the text of a file with arguments, which `java` reads for the argument ``@file``."""
     return "".join(f'"{_escaped(argument)}"\n' for argument in arguments)
+
+
+def _split(setting: str, options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"The options of Java in {setting} are invalid: {error}.", remedy="Correct the quotes in the setting."
+        ) from error
 
 
 def _escaped(argument: str) -> str:

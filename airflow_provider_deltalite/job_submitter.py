@@ -10,9 +10,9 @@ service instead, such as a Livy server. The operator calls the methods in this o
 4. `read_log`. The lines have the job's result, or its error with the traceback.
 5. `clean_up`.
 
-If the task is stopped, the operator calls `kill` and `clean_up`. A submitter holds no state of a job, because steps may
-run in different processes. The table's log still decides whether the run has committed, so a job that the service runs
-twice writes once.
+If the task is stopped, the operator, or its trigger in the triggerer, calls `kill` and `clean_up`. A submitter holds
+no state of a job, because steps may run in different processes. The table's log still decides whether the run has
+committed, so a job that the service runs twice writes once.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class JobSubmitter(Protocol):
         """End the job. Do nothing if it has ended."""
 
     def clean_up(self, job_id: str) -> None:
-        """Remove the copies of the files. Called after the end of the job, possibly twice."""
+        """Remove the copies of the files. Called after the end of the job or after `kill`, possibly twice."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the dotted path of this class and the arguments of its constructor, as a trigger does.

@@ -1,8 +1,9 @@
 """Decides the outcome of a submission: one function for each way in which spark-submit can end.
 
-The decision uses three sources: the marker lines of the job, the exit code of spark-submit, and the table's log. The
-table's log is read last and decides: if it has a commit of this DAG run, the task succeeds, even if the process
-failed. The functions here read nothing themselves; the caller passes a function that reads the log.
+The decision uses three sources: the marker lines of the job, the exit code of the job's driver, and the table's log.
+The log is read only if the other two leave the outcome open. It then decides: if it has a commit of this DAG run, the
+task succeeds, even if the process failed. The functions here read nothing themselves; the caller passes a function that
+reads the log.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ def after_failure(
         hook_error: The exception of Airflow's hook.
         find_result: Reads the result of this DAG run from the table's log.
         find_table: Returns the table and version for the message.
+
+    Raises:
+        AirflowException, AirflowFailException: The failure of the job, see `failures`.
     """
     exit_code = job.exit_code_of_job(hook_error)
     exit_code_class = None if exit_code is None else error_class_for(exit_code)
@@ -94,7 +98,9 @@ def after_failure(
         and reported_class is not CommitStateUnknownError
     ):
         raise failure(reported_class, *_problem_and_remedy(job, exit_code), table=find_table()) from None
-    logged_result = _find_if_readable(find_result, otherwise=job.result)
+    logged_result = _find_if_readable(
+        find_result, otherwise=job.result, unknown="this worker does not know whether the job committed"
+    )
     if logged_result is not None:
         _log.warning(
             "Ignoring exit code %s of the job: the job had already finished version %s of %s, so the task succeeds.",
@@ -111,22 +117,25 @@ def after_failure(
 
 def _with_logged_audits(result: OperationResult, find_result: Callable[[], OperationResult | None]) -> OperationResult:
     """Return the result with the audits that the log shows for the same version; unchanged if it shows none."""
-    logged_result = _find_if_readable(find_result, otherwise=None)
+    logged_result = _find_if_readable(
+        find_result, otherwise=None, unknown="this worker does not know the results of the audits"
+    )
     if logged_result is None or not logged_result.audits or logged_result.version != result.version:
         return result
     return replace(result, audits=logged_result.audits)
 
 
 def _find_if_readable(
-    find_result: Callable[[], OperationResult | None], *, otherwise: OperationResult | None
+    find_result: Callable[[], OperationResult | None], *, otherwise: OperationResult | None, unknown: str
 ) -> OperationResult | None:
-    """Return the result in the log, or `otherwise` if the log is unreadable."""
+    """Return the result in the log, or `otherwise` if the log is unreadable.
+
+    `unknown` says for the log line what this worker then does not know.
+    """
     try:
         return find_result()
     except DeltaLiteError as error:
-        _log.warning(
-            "Could not read the table's log, so this worker does not know whether the job committed: %s", error
-        )
+        _log.warning("Could not read the table's log, so %s: %s", unknown, error)
         return otherwise
 
 

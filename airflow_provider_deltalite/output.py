@@ -112,7 +112,7 @@ class JobOutput:
 
     @property
     def traceback(self) -> str | None:
-        """The traceback of the error that ended the job. None if the job reported no error."""
+        """The traceback of the error that ended the job. None if the job reported no error or printed no traceback."""
         if self.error is None:
             return None
         return "\n".join(self._traceback).rstrip() or None

@@ -54,7 +54,7 @@ class Launch:
 
     @property
     def is_local(self) -> bool:
-        """Whether driver and executors are one process on this worker."""
+        """Whether the driver and the executors run on this worker."""
         return self.master.startswith("local")
 
     @property

@@ -72,7 +72,8 @@ def path_part(name: object) -> str:
     """Check that the name of a file or folder stays one part of an address, and return the name.
 
     Raises:
-        InvalidRequestError: the name is empty, leads to another folder, is a pattern, or is hidden.
+        InvalidRequestError: the name is not a text, a whole number or a date. Or it is empty, has white space around it
+            or a special character, leads to another folder, is a pattern, or is hidden.
     """
     text = str(name) if isinstance(name, int | date) and not isinstance(name, bool) else name
     if not isinstance(text, str) or not text.strip() or text != text.strip() or not text.isprintable():

@@ -61,7 +61,8 @@ def convert_value(name: str, value: object, annotation: Any) -> Any:
     """Convert a value to the type of an annotation: a scalar, an enumeration, a list, a mapping or a dataclass.
 
     Raises:
-        InvalidRequestError: the conversion would lose information.
+        InvalidRequestError: the value has another type, and the conversion would lose information. For a dataclass, see
+            `parse_record`.
     """
     if isinstance(annotation, UnionType) and value is None:
         return None
@@ -97,7 +98,10 @@ def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
 
 
 def matching_type(value: object, annotation: Any) -> Any:
-    """Return the member of a union that fits a value: a mapping type for a mapping, a list type for a list."""
+    """Return the member of a union that fits a value: a mapping type for a mapping, a list type for a list.
+
+    If no member fits, return the first one. An annotation that is not a union is returned unchanged.
+    """
     if not isinstance(annotation, UnionType):
         return annotation
     types = [member for member in get_args(annotation) if member is not NoneType]

@@ -1,7 +1,7 @@
 """A retry policy for Delta tasks, for Airflow 3.3 and later: `retry_policy=delta_retry_policy()`.
 
 The policy only sets how long Airflow waits before a retry: a short time after a conflict, a longer time after a storage
-failure. It never adds retries, and does not apply to other errors.
+failure, and `job_delay` after a job that was killed. It never adds retries, and does not apply to other errors.
 
 Tasks without the policy are safe too. A task fails at once on an error that a retry cannot fix. On other errors it is
 retried as `retries` and `retry_delay` say.
@@ -35,6 +35,9 @@ def delta_retry_policy(
     :param storage_delay: The delay after a storage failure.
     :param job_delay: The delay after a job that was killed, or that failed without a ``deltalite`` error. The default
         is the task's ``retry_delay``.
+
+    Raises:
+        AirflowOptionalProviderFeatureException: Airflow is older than 3.3.
     """
     try:
         from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule

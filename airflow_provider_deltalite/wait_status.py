@@ -1,6 +1,7 @@
-"""The status of a wait. It is logged at the first poll and every five minutes, and ends the message of a timeout.
+"""The status of a wait. It ends the message of a timeout.
 
-The sensor and its trigger use the same class. The status names the condition, the version after which the wait begins,
+A process logs the status after its first poll without a match, and then every five minutes. The sensor and its triggers
+use the same class. The status names the condition, the version after which the wait begins,
 the newest version of the table, and the last poll that storage answered. It also says if the table does not exist.
 """
 

@@ -164,7 +164,7 @@ def poll_table(wait: VersionWait, position: LogPosition, hook: DeltaHook) -> Pol
     """Read the commits after `position` through a hook of the table. Blocks until storage answers or fails.
 
     Raises:
-        DeltaLiteError: another poll would fail too, because of the log or the address.
+        DeltaLiteError: another poll would fail too, because of the log, the address or the permissions.
         AirflowNotFoundException: Airflow has no such connection, or its connection store failed.
     """
     from deltalite import watch  # loads pyarrow, which DAG parsing must not load

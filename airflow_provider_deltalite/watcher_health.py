@@ -28,7 +28,7 @@ class WatcherHealth:
         self._failures = 0
 
     def count_poll(self) -> None:
-        """Count a poll that storage answered."""
+        """Count a poll, or another read of the table, that storage answered."""
         self._report("incr", _POLLS)
         self.reset_failures()
 

@@ -37,7 +37,7 @@ def add_partitions_to_event(event: Any, result: OperationResult) -> None:
     elif result.partitions is None:
         _log.warning(
             "The event for %s names no partition, so it starts no DAG that is scheduled on partitions: the task "
-            "touched too many partitions to name, or the log no longer has their names. Start such a DAG manually.",
+            "touched too many partitions to name, or their names are unknown or too long. Start such a DAG manually.",
             result.table,
         )
     else:

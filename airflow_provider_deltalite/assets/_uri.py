@@ -21,7 +21,8 @@ _NOT_PRINTABLE_ASCII = re.compile(r"[^\x21-\x7e]+")
 def asset_uri(table: str) -> str:
     """Return the asset URI of a table's address, such as `file:///lake/orders` or `s3://lake/orders`.
 
-    Raises ``InvalidTableAddressError`` if the address is invalid.
+    Raises:
+        InvalidTableAddressError: The address is invalid.
     """
     location = parse_location(table)
     if location.is_local:

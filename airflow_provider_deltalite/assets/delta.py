@@ -45,6 +45,10 @@ def delta_asset(
     :param extra: The ``extra`` of the asset.
     :param trigger_parameters: With ``watch``, the parameters of ``DeltaTableTrigger``: ``operations``,
         ``poke_interval``, ``storage_conn_id``, ...
+
+    Raises:
+        InvalidTableAddressError: The address is invalid.
+        InvalidRequestError: A parameter of the trigger is invalid, or the table is not watched and has such parameters.
     """
     uri = asset_uri(table)
     settings: dict[str, Any] = {} if group is None else {"group": group}

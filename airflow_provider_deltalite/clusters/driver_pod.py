@@ -45,7 +45,8 @@ class PodStatus:
     """The status of a pod that exists.
 
     `node` is the name of its node. `exit_code` is the exit code of the driver's container, if it has ended. `reason`
-    says why the pod has failed, or why it waits for its start. Each is empty or None if Kubernetes does not know it.
+    says why the pod or this container has ended, or why the pod waits for its start. Each is empty or None if
+    Kubernetes does not know it.
     """
 
     state: DriverState
@@ -118,7 +119,10 @@ class DriverPod:
         return pod_and_time is not None and pod_and_time[0].metadata.deletion_timestamp is not None
 
     def read_log(self) -> list[str]:
-        """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
+        """Return the newest lines of the driver's output.
+
+        If Kubernetes does not answer, the method pauses and tries again, up to three times in all. A long line is
+        returned in several parts.
 
         Raises:
             DriverLogError: The pod does not exist, or Kubernetes does not return its log.

@@ -2,14 +2,15 @@
 
 A trigger polls the driver. `DriverWatch` takes the outcome of each poll and decides, in this order:
 
-1. The task has reached its deadline: the watch ends with `timeout`.
-2. The driver has ended: the watch ends with `ended`.
-3. The driver does not exist, or was on a lost node, in three answers in a row: the watch ends with `ended`.
-4. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
+1. The driver has ended: the watch ends with `ended`.
+2. The driver does not exist, or was on a lost node, in three answers in a row: the watch ends with `ended`.
+3. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
    `unwatched`, and the worker waits instead.
-5. Otherwise the watch goes on, after a pause that grows with each failed poll.
+4. The task has reached its deadline: the watch ends with `timeout`.
+5. Otherwise the watch goes on, after a pause that doubles with each failed poll in a row, up to two minutes.
 
-After the end of the watch, a worker resumes the task and decides its outcome.
+After the end of the watch, a worker resumes the task and decides its outcome. A worker that waits for a pod or for the
+job of a service also uses `DriverWatch`, without a deadline.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class DriverState(StrEnum):
 
 
 class WatchEnd(StrEnum):
-    """The reason for which a watch ends; the `status` of the trigger's event."""
+    """The reason for which a watch ends. It is the `status` of the trigger's event."""
 
     ENDED = "ended"
     TIMEOUT = "timeout"
@@ -44,14 +45,14 @@ class WatchEnd(StrEnum):
 
 
 class WatchedDriver(Protocol):
-    """A driver in a cluster. The methods send one request each, and block."""
+    """A driver in a cluster. The methods send at most a few requests, and block."""
 
     def state(self) -> DriverState:
         """Return the state of the driver.
 
         Raises:
-            InvalidRequestError: The cluster refuses the request.
-            Exception: The cluster does not answer.
+            InvalidRequestError: The cluster refuses the request, or the connection does not name the cluster.
+            Exception: The cluster does not answer, or its answer names no state.
         """
 
     def kill(self) -> None:
@@ -108,7 +109,7 @@ class DriverWatch:
         return self.end_by_deadline(now_ms)
 
     def pause_seconds(self, now_ms: int, random_share: float) -> float:
-        """Return the pause before the next poll. It ends at the deadline at the latest.
+        """Return the seconds to pause before the next poll. The pause ends at the deadline at the latest.
 
         :param random_share: A random number from 0 to 1. It spreads the polls of tasks that began together.
         """

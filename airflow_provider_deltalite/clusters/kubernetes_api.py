@@ -1,4 +1,4 @@
-"""The worker's client of Kubernetes. Its errors name the request that failed and the remedy."""
+"""The client of Kubernetes, for a worker or a triggerer. Its errors name the request that failed and the remedy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _RETRIES = '{"total": 6, "backoff_factor": 1}'  # urllib3 pauses for 0, 2, 4, 8,
 TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 CLIENT_PACKAGE_REMEDY = "Install apache-airflow-providers-cncf-kubernetes."
 _CLUSTER_SETTINGS_REMEDY = (
-    "On a worker in a pod of this cluster, set [kubernetes_executor] in_cluster = True. On any other worker, set "
+    "In a pod of this cluster, set [kubernetes_executor] in_cluster = True. On any other worker or triggerer, set "
     "in_cluster = False, and set config_file to a kubeconfig file that names this cluster."
 )
 _PERMISSIONS_REMEDY = (
-    "Give the worker's account the permissions that the documentation lists (Run on Kubernetes), in the namespace of "
-    "the Spark connection."
+    "Give the account of the worker or triggerer the permissions that the documentation lists (Run on Kubernetes), in "
+    "the namespace of the Spark connection."
 )
 _REQUEST_REMEDY = "Correct the parameter that the answer names. A request with large SQL texts must fit into 1 MiB."
 # The API server would answer a repeated request with the same status.
@@ -44,7 +44,7 @@ class KubernetesError(AirflowException):
 
 
 def has_client() -> bool:
-    """Whether this worker has Airflow's provider for Kubernetes."""
+    """Whether Airflow's provider for Kubernetes is installed."""
     try:
         return find_spec("airflow.providers.cncf.kubernetes.kube_client") is not None
     except ModuleNotFoundError:
@@ -75,13 +75,13 @@ def load_client(conn_id: str, *, repeats: bool = True) -> Any:
             client.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
     except ImportError as error:
         raise InvalidRequestError(
-            f"The connection '{conn_id}' names a Kubernetes master, but this worker has no client for it.",
+            f"The connection '{conn_id}' names a Kubernetes master, but this process has no client for it.",
             remedy=CLIENT_PACKAGE_REMEDY,
         ) from error
     except Exception as error:
         raise InvalidRequestError(
-            f"The settings of this worker name no Kubernetes cluster, so it cannot follow the job of the connection "
-            f"'{conn_id}': {error}",
+            "Airflow's settings here name no Kubernetes cluster, so this process cannot follow the job of the "
+            f"connection '{conn_id}': {error}",
             remedy=_CLUSTER_SETTINGS_REMEDY,
         ) from error
     return client

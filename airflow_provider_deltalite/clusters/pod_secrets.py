@@ -68,12 +68,13 @@ class PodSecrets:
     def create(
         self, secret_settings: Mapping[str, str], public_settings: Mapping[str, str]
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Create both Secrets.
+        """Create the job's Secret, and the Secret of the library if it is missing. Clean up Secrets of killed workers.
 
         :param secret_settings: The secret settings of the job.
         :param public_settings: Its other settings.
         :returns: The settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
-        :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
+        :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it. Or
+            the existing Secret of the library has other content. Or a setting has invalid options of Java.
         :raises KubernetesError: Kubernetes does not answer.
         """
         library = self._library_files()

@@ -32,7 +32,7 @@ class PodSubmission:
     :raises InvalidRequestError: The settings name the pod. Two tasks with one name would delete each other's pod.
     """
 
-    pod: DriverPod | None = None  # None until a job is submitted or a pod is adopted
+    pod: DriverPod | None = None  # None before `prepare` or `adopt`, and after a submission that created no pod
 
     def __init__(self, api: Any, *, namespace: str, job: ShippedJob, application: str, conf: Mapping[str, Any]) -> None:
         if _POD_SETTING in conf:
@@ -64,8 +64,7 @@ class PodSubmission:
             use.
 
         Raises:
-            InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
-            KubernetesError: Kubernetes does not answer.
+            InvalidRequestError, KubernetesError: See `PodSecrets.create`.
         """
         settings, submission_settings = self._secrets.create(secret_settings, {**file_settings, **self._conf})
         self._has_unowned_secret = True
@@ -73,9 +72,9 @@ class PodSubmission:
         return {_POD_SETTING: self.pod.name, **settings}, submission_settings
 
     def make_pod_owner(self, *, has_ended: bool) -> None:
-        """Make the pod the owner of the job's Secret. After a submission that created no pod, delete the Secret.
+        """Make the pod the owner of the job's Secret, unless it is the owner already.
 
-        A failure is logged, because the job may run.
+        After a submission that created no pod, delete the Secret. The method logs a failure, because the job may run.
 
         :param has_ended: Whether `spark-submit` has ended, so that it creates no pod any more.
         """

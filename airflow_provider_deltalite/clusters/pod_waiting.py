@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 def wait_for_success(pod: DriverPod, *, poll_interval: float) -> None:
     """Wait until a pod has succeeded.
 
-    Failed polls are repeated as in `DriverWatch`.
+    Failed polls are repeated as in `DriverWatch`. A missing pod ends the wait at the first poll.
 
-    :param poll_interval: Seconds between two polls, at least `MIN_PAUSE_SECONDS`.
-    :raises AirflowException: The pod has failed, does not exist, or was on a lost node. The text has the exit code of
-        the driver, if Kubernetes knows it.
-    :raises KubernetesError: Kubernetes refused several polls in a row, or has not answered for several minutes. The
-        driver may still run.
+    :param poll_interval: Seconds between two polls. A value below `MIN_PAUSE_SECONDS` has no effect.
+    :raises AirflowException: The pod has failed, does not exist, or was on a lost node. For a failed pod, the text has
+        the exit code of the driver, if Kubernetes knows it.
+    :raises KubernetesError: Kubernetes refused three polls in a row, or has not answered for 15 minutes. The driver may
+        still run.
     """
     watch = DriverWatch(started_ms=_now_ms(), poll_interval=max(poll_interval, MIN_PAUSE_SECONDS))
     phase, pending_polls = "", 0

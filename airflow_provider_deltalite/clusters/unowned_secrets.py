@@ -1,11 +1,12 @@
 """Cleans up the Secrets of jobs that no pod owns.
 
-A Secret has no owner while `spark-submit` runs. It stays without an owner if the worker was killed, or if Kubernetes
-did not accept the owner. The driver's pod may still wait for a node then, and it needs the Secret to start. So each
-Secret names its pod in an annotation, and the clean-up asks for this pod first:
+A Secret has no owner until `spark-submit` has created the driver's pod. It stays without an owner if the worker was
+killed before, or if Kubernetes did not accept the owner. The driver's pod may still wait for a node then, and it needs
+the Secret to start. So each Secret names its pod in an annotation. For a Secret that is older than an hour, the
+clean-up asks for this pod first:
 
 - The pod waits or runs: the pod becomes the owner of the Secret.
-- The pod has ended or does not exist: the clean-up deletes the Secret.
+- The pod has ended, does not exist, or was on a lost node: the clean-up deletes the Secret.
 - Kubernetes does not show the state of the pod: the Secret stays.
 """
 

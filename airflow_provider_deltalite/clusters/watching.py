@@ -1,7 +1,8 @@
-"""Opens the driver of a deferred task for a process that did not submit it: the triggerer, or the worker that resumes.
+"""Opens the driver of a deferred task for a process that did not submit it.
 
-The caller passes the name of the connection, and no secrets. The opened driver gets the connection, and Airflow's
-settings for Kubernetes, in this process.
+The process is the triggerer, or the worker that kills the driver after the deferral has timed out. The caller passes
+the name of the connection, and no secrets. The opened driver gets the connection, and Airflow's settings for
+Kubernetes, in this process.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ServiceDriver:
     job_id: str
 
     def state(self) -> DriverState:
-        """Return the state of the driver. Sends one request."""
+        """Return the state of the driver. The errors are those of the submitter's `state`."""
         return driver_state(self.submitter.state(self.job_id))
 
     def kill(self) -> None:
@@ -70,6 +71,8 @@ def open_driver(
     :raises InvalidRequestError: This process has no client of Kubernetes, Airflow's settings name no cluster, or there
         is no such submitter.
     :raises ValueError: The connection is invalid.
+    :raises ImportError: The requests use Kerberos, and this process lacks the package `requests-kerberos`.
+    :raises AirflowNotFoundException: Airflow has no such connection, or its secrets backend did not answer.
     """
     if submitter is not None:
         return ServiceDriver(submitter=load_submitter(*submitter), job_id=driver_id)

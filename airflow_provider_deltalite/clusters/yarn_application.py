@@ -23,7 +23,7 @@ class YarnError(AirflowException):
 
 
 class YarnApplication(SparkSubmitHook):
-    """An application of a Spark connection, as a triggerer watches it.
+    """An application of a Spark connection, for a process that did not submit it.
 
     :param conn_id: The Spark connection, which names the ResourceManager.
     :param application_id: The id, such as ``application_1700000000000_0001``.

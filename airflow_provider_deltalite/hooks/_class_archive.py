@@ -89,7 +89,10 @@ def options_with_archive(launch: Launch, conf: Mapping[str, object]) -> str | No
 
 
 def make_archive_later(launch: Launch) -> None:
-    """Start `deltalite warm-up` in the background if it can be useful: in local mode, and without an archive."""
+    """Start `deltalite warm-up` in the background, if `class_archive` is `auto` and the master is local.
+
+    The function starts nothing if there is an archive, if another process makes one, or if making one failed recently.
+    """
     if not launch.is_local or archive_use() is not ArchiveUse.AUTO:
         return
     try:

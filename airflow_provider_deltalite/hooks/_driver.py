@@ -172,7 +172,7 @@ class DriverHook(SparkSubmitHook):
             )
 
     def _poll_k8s_driver_via_api(self) -> str | None:
-        """Wait until the pod has succeeded, and return its phase.
+        """Wait until the pod has succeeded, read its output and delete it, and return its phase.
 
         The base class would wait for a pod on a lost node until Kubernetes removes the pod.
         """

@@ -75,7 +75,7 @@ def read_settings_file(launch: Launch, path: str | None) -> SettingsFile:
 
     :param launch: How the job is submitted.
     :param path: The user's properties file, if there is one.
-    :raises InvalidRequestError: The worker cannot read the file.
+    :raises InvalidRequestError: The worker cannot read the file, or has no program `spark-submit`.
     """
     if path is not None:
         return read_properties_file(path)

@@ -38,7 +38,7 @@ class TrackingHook(DriverHook):
 
     @property
     def resource_manager(self) -> str | None:
-        """The web address of YARN's ResourceManager. None if the connection does not name it."""
+        """The web address of YARN's ResourceManager. None for another master, or if the connection does not name it."""
         try:
             address: str = self._get_yarn_rm_base_url() if self._is_yarn else ""
         except ValueError:

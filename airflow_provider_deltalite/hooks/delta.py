@@ -1,11 +1,11 @@
 """Opens a table's log with an Airflow connection, to read it on a worker or in a triggerer.
 
-Operators read here whether a DAG run has committed. The sensor and its trigger poll for new versions. Tasks of DAG
+Operators read here whether a DAG run has committed. The sensor and the triggers poll for new versions. Tasks of DAG
 authors get the table to read its rows.
 
 Tables on local and mounted file systems need no connection. All other tables are read through fsspec. The file system
-comes from the Airflow connection, or from the worker's environment if no connection is named. The hook reports each
-read to Airflow's lineage collector.
+comes from the Airflow connection, or from the environment of the process if no connection is named. `get_table` reports
+the read to Airflow's lineage collector.
 """
 
 from __future__ import annotations
@@ -47,9 +47,13 @@ class DeltaHook(BaseHook):
         self._failed_filesystem: Any = None
 
     def get_conn(self) -> LogStore:
-        """Return the table's log store. This reads nothing.
+        """Return the table's log store. The first call gets the connection from Airflow. No call reads the table.
 
-        Raises ``InvalidTableAddressError`` and ``UnsupportedStorageError``.
+        Raises:
+            InvalidTableAddressError: The address is invalid.
+            UnsupportedStorageError: No installed client reads the storage, or a local table has a connection.
+            AirflowNotFoundException: Airflow has no such connection, or its secrets backend did not answer.
+            StorageError: The connection did not open the storage.
         """
         if self._store is None:
             self._store = self._open()
@@ -75,7 +79,10 @@ class DeltaHook(BaseHook):
     def get_table(self, version: int | None = None, timestamp: str | datetime | None = None) -> DeltaTable:
         """Return the table at a version, at a time, or at its newest version, to read it in this process without Spark.
 
-        The hook reports the read and its version to Airflow's lineage collector. Raises the errors of ``DeltaTable``.
+        The hook reports the read and its version to Airflow's lineage collector.
+
+        Raises:
+            Exception: The errors of ``get_conn`` and of ``DeltaTable.of``.
         """
         from deltalite.table import DeltaTable  # loads pyarrow, which DAG parsing must not load
 

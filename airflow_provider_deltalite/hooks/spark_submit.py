@@ -74,7 +74,7 @@ class DeltaSparkSubmitHook(TrackingHook):
 
     :param job: The files that go to Spark.
     :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
-    :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True in a cluster of Kubernetes.
+    :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True if the driver is a pod of Kubernetes.
     :param on_start: The hook calls this function when the job or its cluster reports the Spark application.
     :param hidden: Secrets that the log of the job's output shows as stars.
     :param hook_parameters: The other parameters of ``SparkSubmitHook``.
@@ -330,7 +330,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         return application
 
     def _delete_driver_pod(self) -> None:
-        """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended.
+        """Read the output of a pod that succeeded, then delete it. `_poll_k8s_driver_via_api` calls this method.
 
         A pod stays if its output cannot be read, because it may be the only place that has the result.
         """

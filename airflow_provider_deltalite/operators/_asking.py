@@ -2,12 +2,13 @@
 
 1. The job has committed nothing and reports a question. `ask` writes it to Airflow and lets the task wait. The task
    holds no slot of a worker.
-2. A worker resumes the task with the answer. `approval_of` returns the approval, or raises an error.
+2. A worker resumes the task with the answer. `approval_of` returns the approval, asks again, or raises an error.
 3. The operator runs the job again. The job commits only if no accepted value got worse. Otherwise step 1 follows.
 
 Airflow keeps one question for each task instance, also across clears and retries. A second call of Airflow's interface
 removes the answer, but the old text stays. So each question has a code, which is the default of a field in the form. An
-answer counts only with the code of the last question. The task's log shows each new question with its code.
+answer counts only with the code of the last question. An answer without a code counts if the task has asked only once.
+The task's log shows each new question with its code.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
     :param context: The context of the task.
     :param answer: The answer.
     :raises AuditFailedError: The rows may not be published.
+    :raises BaseException: The task asks again, see `ask`.
     """
     question = AuditQuestion.from_dict(answer.question)
     texts = "; ".join(audit.text for audit in question.audits)

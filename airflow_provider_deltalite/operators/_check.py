@@ -75,8 +75,9 @@ class DeltaCheckOperator(DeltaSubmitOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
         """Return the result of a job that succeeded and whose output this worker did not receive.
 
-        All audits of level ``fail`` have passed. The log does not hold the measured values, so the result has none. The
-        job has checked the newest version before the job, or a later one, if the request names no version.
+        All audits of level ``fail`` have passed. The log does not hold the measured values, so the result has none. If
+        the request names neither a version nor a time, the result has the newest version before the job. The job may
+        have checked a later one. If the request names a time, the result has no version.
         """
         from deltalite.results import check_result
 

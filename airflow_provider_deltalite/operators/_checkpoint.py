@@ -18,8 +18,8 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
 
     Writes of this package make checkpoints automatically, at the table's ``delta.checkpointInterval``. Use this task
     for tables that other engines write without checkpoints, and to make the log short before many readers use it. You
-    can run it at any time: it does nothing if the newest version has a checkpoint, and it makes no commit. For more
-    than a million files, Spark writes the checkpoint in parallel.
+    can run it at any time: it makes no commit, and writes no checkpoint if the newest version has one. For more than a
+    million files, Spark writes the checkpoint in parallel.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. ``skipped`` is True if the checkpoint already existed. ``metrics`` counts the actions and files in the

@@ -25,9 +25,9 @@ class LakeLog(TableLog):
         return None
 
     def find_result_after_job(self, job: JobReport, *, failed: bool) -> OperationResult | None:
-        """Return the reported result. Without a report, return a result without rows if the job succeeded.
+        """Return the reported result of a job that succeeded, or else a result without rows; None for a failed job.
 
-        A job that succeeded has maintained every table, so the loss of its report must not fail the task.
+        A job that succeeded has failed on no table, so the loss of its report must not fail the task.
         """
         if failed:
             return None

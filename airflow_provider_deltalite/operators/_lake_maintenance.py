@@ -79,7 +79,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         The default is ``delta.checkpointInterval`` of each table. (templated)
     :param min_dead_bytes: Vacuum a table if its log names at least this many bytes of removed files whose retention has
         passed. (templated)
-    :param vacuum_after_days: Also vacuum a table this many days after its last vacuum or its creation. (templated)
+    :param vacuum_after_days: Also vacuum a table this many days after its last vacuum, or after its creation if it had
+        none. A table without a commit since its last vacuum and without removed files to delete needs none. (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
         log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
         jobs and of failed audits. (templated)

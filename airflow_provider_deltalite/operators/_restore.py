@@ -17,7 +17,8 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     another restore can undo this one. A change data feed contains the removed and the restored rows.
 
     A restore does not reset the protocol, the ids of mapped columns, the values of identity columns, or the list of
-    runs that have committed.
+    runs that have committed. It resets source offsets and the record of loaded files, so that the next load brings the
+    removed rows again.
 
     The data files and deletion vectors of the older version must still exist. If a vacuum has deleted some, the task
     fails, lists the first of them, and names a later version that does not need them. If the table already equals the

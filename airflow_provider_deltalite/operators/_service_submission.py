@@ -126,7 +126,11 @@ class ServiceSubmission:
         operator.execute_resumable(context)
 
     def resume(self, deferral: Deferral, context: Context) -> None:
-        """Finish the task after a deferral. The job has ended, unless no triggerer could watch it."""
+        """Finish the task after a deferral.
+
+        The job has ended, unless the triggerer could not watch it or something else resumed the task. In the second
+        case, the task may defer again.
+        """
         if deferral.nonce is not None:
             self._job = replace(self._job, nonce=deferral.nonce)
         self._join(deferral.driver_id, deferral.nonce)
@@ -181,7 +185,7 @@ class ServiceSubmission:
         """Join the job of an earlier attempt, so that this task can kill it, and return its state.
 
         Raises:
-            AirflowException: The service does not answer.
+            AirflowException: The service refuses the request, or has not answered for 15 minutes.
         """
         self._join(external_id, stored_nonce(self._operator, context, otherwise=self._job.nonce))
         watch = self._new_watch()
@@ -201,7 +205,9 @@ class ServiceSubmission:
         """Wait until the job has ended, or defer the task until then.
 
         Raises:
-            AirflowException: The job failed or does not exist any more, or the service does not answer.
+            TaskDeferred: The triggerer waits for the end of the job.
+            AirflowException: The job failed or does not exist any more. Or the service refuses the requests, or has not
+                answered for 15 minutes.
         """
         if self._defers:
             nonce = stored_nonce(self._operator, context, otherwise=self._job.nonce)

@@ -38,7 +38,7 @@ def sources_by_view(
 def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[str], bool] | None = None) -> None:
     """Raise if an address of the request has a parent segment (`..`), which leads out of its folder.
 
-    The function checks every address that Spark will open:
+    The function checks these addresses:
 
     - the table, or the tables or the pattern of a maintenance;
     - the path of each source;

@@ -56,7 +56,11 @@ class SparkSubmission:
         SparkSubmitOperator.execute(self._operator, context)
 
     def resume(self, deferral: Deferral, context: Context) -> None:
-        """Wait for a job after a deferral. The job has ended, unless no triggerer could watch it."""
+        """Wait for a job after a deferral.
+
+        The job has ended, unless the triggerer could not watch it or something else resumed the task. In the second
+        case, the task may defer again.
+        """
         operator = self._operator
         self._may_defer = deferral.has_foreign_event
         if deferral.nonce is not None:

@@ -70,7 +70,7 @@ class Submission(Protocol):
         """Submit the job, and return its id."""
 
     def get_job_status(self, external_id: str, context: Context) -> str:
-        """Join the job of an earlier attempt, and return its status."""
+        """Return the status of the job of an earlier attempt. Join the job if it runs or succeeded."""
 
     def is_job_active(self, status: str) -> bool:
         """Whether a job with this status still runs."""
@@ -91,6 +91,10 @@ def new_submission(
     :param job: The files of the job.
     :param addresses: The addresses of the tables that the job opens.
     :param log: The log of the task's table.
+
+    Raises:
+        InvalidRequestError: The class of ``submit_with`` does not exist, or its service cannot reach a local table.
+        TableNotFoundError: A service runs the job, and the table that the job needs does not exist.
     """
     if operator.submit_with == SPARK_SUBMIT:
         from airflow_provider_deltalite.operators._spark_submission import SparkSubmission
@@ -105,7 +109,7 @@ def submitter_of(operator: DeltaSubmitOperator) -> JobSubmitter | None:
     """Return the submitter that the operator names; None for `spark-submit`.
 
     Raises:
-        InvalidRequestError: There is no such class.
+        InvalidRequestError: There is no such class, or its constructor does not accept `conn_id`.
     """
     submit_with = operator.submit_with
     if submit_with == SPARK_SUBMIT:
@@ -122,13 +126,13 @@ def store_nonce(operator: DeltaSubmitOperator, nonce: str, context: Context) -> 
 
 
 def stored_nonce(operator: DeltaSubmitOperator, context: Context, *, otherwise: str) -> str | None:
-    """Return the stored nonce. The result is `otherwise` if this Airflow has no task state store."""
+    """Return the stored nonce; None if none was stored, and `otherwise` if this Airflow has no task state store."""
     state = context.get("task_state_store")
     return otherwise if state is None else cast("str | None", state.get(operator.nonce_key))
 
 
 def forget_job(operator: DeltaSubmitOperator, context: Context) -> None:
-    """Delete the stored id of a job that has ended, so that the next run of the task submits a new job."""
+    """Delete the stored id and nonce of a job that has ended, so that the next run of the task submits a new job."""
     if (state := context.get("task_state_store")) is not None:
         for key in (operator.external_id_key, operator.nonce_key, operator._K8S_DRIVER_STATUS_KEY):  # noqa: SLF001
             state.delete(key)

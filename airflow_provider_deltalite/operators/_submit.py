@@ -70,9 +70,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         ``sales.load (deltalite write)``. (templated)
     :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. By default, it is off for a job
         in a YARN cluster that is not tracked, because Airflow refuses this combination.
-    :param deferrable: Give the worker's slot back while the driver runs in a YARN cluster or in a pod of Kubernetes.
-        The triggerer then waits for the driver. True is an error if the driver runs on the worker or is not tracked. By
-        default, Airflow's setting ``[operators] default_deferrable`` decides, and has no effect on such a job.
+    :param deferrable: Give the worker's slot back while the driver runs in a YARN cluster, in a pod of Kubernetes or in
+        the service of ``submit_with``. The triggerer then waits for the driver. True is an error if the driver runs on
+        the worker or is not tracked, and with ``yarn_rm_auth``. By default, Airflow's setting ``[operators]
+        default_deferrable`` decides, and has no effect on such a job.
     :param submit_with: What submits the job: ``spark-submit``, or a ``JobSubmitter`` for another service, such as Livy.
         Give an object, or the dotted path of a class whose constructor takes ``conn_id``.
     :param partition_events: Send one event for each touched partition to the assets among ``outlets``, with a partition
@@ -197,7 +198,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Keep what the log shows before the job in `state_before_job`, as JSON values."""
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """Return the result that the log shows after a job that failed or returned no result; None if it shows none."""
+        """Return the result that the log shows after a job; None if it shows none.
+
+        The job failed, or its output lacks the result or the results of the audits.
+        """
         return self.find_finished_run(store, request)
 
     def ask_person(self, context: Context, question: AuditQuestion) -> NoReturn:  # noqa: ARG002
@@ -310,7 +314,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return self._current_submission.submit_job(context)
 
     def get_job_status(self, external_id: Any, context: Context) -> str:
-        """Return the status of a job that an earlier task attempt submitted, and join the job."""
+        """Return the status of a job that an earlier task attempt submitted. Join the job if it runs or succeeded."""
         return self._current_submission.get_job_status(external_id, context)
 
     def is_job_active(self, status: str) -> bool:

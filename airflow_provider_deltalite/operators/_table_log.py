@@ -38,6 +38,8 @@ class TableLog:
     Raises:
         UnsupportedStorageError: the worker cannot read the storage, and the table is local or the author gave a
             connection for the storage.
+        AirflowNotFoundException: Airflow has no such connection, or its secrets backend did not answer.
+        StorageError: the connection did not open the storage.
     """
 
     missing_table: str | None = None

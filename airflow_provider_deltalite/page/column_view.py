@@ -23,7 +23,7 @@ Statistics = tuple[ColumnStatistics | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLine:
-    """A column with the texts of its statistics; `low` and `high` are empty for a user who may not see rows."""
+    """A column with the texts of its statistics; `low` and `high` have no values for a user who may not see rows."""
 
     column: ColumnRow
     nulls: str

@@ -1,6 +1,6 @@
 """What Airflow's metadata database knows about assets, runs and tasks, as values.
 
-Only this module reads the database. It writes nothing.
+Only this module has queries of the database. It writes nothing. Airflow's checks of rights (`access.py`) also read it.
 """
 
 from __future__ import annotations

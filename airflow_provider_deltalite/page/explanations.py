@@ -79,7 +79,7 @@ def explain_feature(name: str) -> str:
 
 
 def explain_property(key: str) -> str:
-    """Return the sentence for a table property."""
+    """Return the sentence for a table property; an empty text for an unknown property of Delta."""
     if key in _PROPERTIES:
         return _PROPERTIES[key]
     if key.startswith(_CONSTRAINT):

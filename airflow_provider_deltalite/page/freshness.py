@@ -1,7 +1,11 @@
 """The freshness of a table: whether its last commit is late, as one word, and the reason in a sentence.
 
-The schedule of a DAG that writes the table decides. Without such a DAG, the times between the newest commits decide. A
-table is late after one and a half times the usual time. Every commit counts, also an optimize. Pure functions.
+1. DAGs that write the table start by a schedule: the one that starts most often decides. The table is late if it has no
+   commit since this DAG was due to start, and half of its interval has passed since then.
+2. There is no such DAG: the times between the newest commits decide. The table is late if its last commit is older than
+   one and a half times the usual time.
+
+Every commit counts, also an optimize. Pure functions.
 """
 
 from __future__ import annotations
@@ -98,7 +102,7 @@ def freshness_of(
 
 
 def dag_ids_of(tables: Sequence[KnownTable]) -> frozenset[str]:
-    """Return the DAGs that write some tables."""
+    """Return the DAGs that write at least one of the tables."""
     return frozenset(task.dag_id for table in tables for task in table.producers)
 
 

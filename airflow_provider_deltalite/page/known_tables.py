@@ -39,6 +39,8 @@ class TaskName:
 class AssetFacts:
     """An active asset, as Airflow's database knows it.
 
+    - `producers`: the tasks that have the asset as an outlet.
+    - `consumers`: the DAGs that are scheduled on the asset, or have it as an inlet.
     - `watched_table`, `watched_conn_id`: the table and the connection of this package's watcher; None without one.
     - `conn_id`: `storage_conn_id` in the asset's `extra`; None without one.
     """
@@ -91,7 +93,7 @@ class KnownTable:
 
     @property
     def dag_ids(self) -> frozenset[str]:
-        """The DAGs that write the table, or are scheduled on it."""
+        """The DAGs that write the table, are scheduled on it, or have it as an inlet."""
         return frozenset({*(task.dag_id for task in self.producers), *self.consumers})
 
 
@@ -159,7 +161,10 @@ def key_of(address: str) -> str | None:
 
 
 def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
-    """Return the connection of the longest beginning of an address; None for a local or an invalid address."""
+    """Return the connection of the longest beginning of an address.
+
+    The result is None if no beginning matches, and for a local or an invalid address.
+    """
     location = _parsed(address)
     return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
 

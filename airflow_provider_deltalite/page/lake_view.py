@@ -107,11 +107,12 @@ def health_of(
 ) -> tuple[Health, str]:
     """Return the health of a table and its reason.
 
-    1. The read of the overview or of the measures failed: no table, or failed.
+    1. The read of the overview failed: no table, or failed.
     2. The read of the overview has not ended: no answer, or not read yet.
-    3. The read of the measures has not ended: not measured yet.
-    4. A step of the maintenance is due: due.
-    5. Otherwise: healthy.
+    3. The read of the measures failed: failed.
+    4. The read of the measures has not ended: not measured yet.
+    5. A step of the maintenance is due: due.
+    6. Otherwise: healthy.
 
     `result` is the read of an overview. The read of anything else must have no value yet, so only the cases 1 and 2
     apply to it.

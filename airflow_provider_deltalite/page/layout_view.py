@@ -72,7 +72,11 @@ def partition_rows(layout: FileLayout) -> list[PartitionRow]:
 
 
 def heat_map(layout: FileLayout) -> HeatMap | None:
-    """Return the heat map of a table with two partition columns; None if it has too many values for a map."""
+    """Return the heat map of a table with two partition columns.
+
+    The result is None for another number of columns, and if a column has only one value or more than 40. It is also
+    None if the layout does not list all partitions.
+    """
     partitions = layout.partitions
     if len(layout.partition_columns) != 2 or len(partitions) < layout.partition_count:  # noqa: PLR2004  a map has two axes
         return None
@@ -107,5 +111,8 @@ def _label(min_bytes: int, max_bytes: int | None) -> str:
 
 
 def bar_width(value: int, largest: int, full_width: int = BAR_WIDTH) -> int:
-    """Return the width of a bar in pixels. The bar of the largest value has the full width."""
+    """Return the width of a bar in pixels. The bar of the largest value has the full width.
+
+    A value above zero has at least two pixels.
+    """
     return max(2, round(full_width * value / largest)) if value else 0

@@ -48,7 +48,7 @@ class ListRoutes(Routes):
     async def lake(
         self, request: Request, q: str = "", sort: str = DEFAULT_SORT, order: str = "", page_number: int = 1
     ) -> HTMLResponse:
-        """Show all tables that the user may see."""
+        """Show the tables that the user may see and that match the search `q`, on pages of 100."""
         sort = sort if sort in SORTS else DEFAULT_SORT
         search = q[:_LONGEST_SEARCH]
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
@@ -128,7 +128,10 @@ class ListRoutes(Routes):
         ]
 
     def _measures_for_list(self, table: KnownTable, result: Result[TableOverview]) -> Result[TableMeasures] | None:
-        """Return the read of the measures of a table with very many files. Start this read if it has not started."""
+        """Return the read of the measures of a table with very many files. Start this read if it has not started.
+
+        The result is None if the overview has the measures, or if the overview is not read yet.
+        """
         overview = result.value
         if overview is None or overview.measures is not None:
             return None

@@ -35,7 +35,7 @@ class MaintenanceRoutes(Routes):
 
         1. The table is unknown, the user may not see it, or the deployment names no DAG: not found.
         2. The user may not start the DAG: refused.
-        3. The form has no valid token: refused.
+        3. The form is too large, or has no valid token: refused.
         4. The DAG is missing, broken or paused: refused with the reason.
         5. Airflow refuses the run: refused with Airflow's reason.
         """
@@ -90,7 +90,11 @@ def _action(table: KnownTable, dag_id: str) -> str:
 
 
 async def _token(request: Request) -> str:
-    """Return the token of a form; an empty text without one."""
+    """Return the token of a form; an empty text without one.
+
+    Raises:
+        HTTPException: The form is too large.
+    """
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -109,7 +109,10 @@ class ReadPool:
         self._running: dict[Hashable, Read[Any]] = {}
 
     def read(self, storage: str, key: Hashable, run: Callable[[], T], *, is_urgent: bool = False) -> Read[T]:
-        """Start a read, or return the read with the same key that has not ended."""
+        """Start a read, or return the read with the same key that has not ended.
+
+        If the pool refuses the read, the result has ended already, with an error of the kind `Overloaded`.
+        """
         with self._lock:
             queues = self._storages.setdefault(storage, _StorageQueues(storage, threading.Condition(self._lock)))
             running = self._running.get(key)

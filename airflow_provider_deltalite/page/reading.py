@@ -60,7 +60,8 @@ class State(StrEnum):
 class Result(Generic[T]):
     """The result of a read so far.
 
-    - `value`: the value that the read returned. While the read runs, it is the cached value, or None without one.
+    - `value`: the value that the read returned; None if it failed. While the read runs, or if none was necessary, it is
+      the cached value, or None without one.
     - `error`: the error of a failed read.
     - `age_seconds`: the age of the value.
     """
@@ -226,7 +227,10 @@ class TableReader:
     def commits_of_run(
         self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int
     ) -> Lookup[tuple[CommitEntry, ...]]:
-        """Look up the commits of a task instance since its first start, newest first."""
+        """Look up the commits of a task instance since its first start, newest first.
+
+        The result has at most 50 commits, from the newest 1,000 commits of the table.
+        """
 
         def is_of_run(entry: CommitEntry) -> bool:
             run = entry.run

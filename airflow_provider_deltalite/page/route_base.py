@@ -40,7 +40,11 @@ class Routes:
         return Links(app=links.app, airflow=links.airflow, runs=existing)
 
     async def open_table(self, request: Request, key: str) -> KnownTable:
-        """Return a known table that the user may see. Raises `HTTPException`."""
+        """Return a known table that the user may see.
+
+        Raises:
+            HTTPException: The table is unknown, or the user may not see it.
+        """
         known, _ = await self.table_list.tables()
         if key not in known:  # the first listing of a pattern may have it
             await wait(request, self.table_list.first_listings())

@@ -95,7 +95,10 @@ class RunRoutes(Routes):
     async def _tables_of_task(
         self, rights: PageRights, known: dict[str, KnownTable], task: TaskName, result: ShownResult | None
     ) -> list[KnownTable]:
-        """Return the table of the result, or without a result the tables among the outlets of the task."""
+        """Return the table of the result, if it is known and the user may see it.
+
+        Without a result, return the known tables that the task has as outlets or has written in an earlier run.
+        """
         if result is not None:
             table = await self._table_of_result(rights, known, result)
             return [] if table is None else [table]

@@ -1,7 +1,8 @@
 """The list of known tables that a process keeps between requests.
 
-Assets are loaded again after some seconds, and patterns of `ui_tables` are listed in the background. A page that needs
-every table can wait for the first listing of a pattern. Other pages use the listings that have ended.
+Assets are loaded again after some seconds, and written tables and schedules after about a minute. Patterns of
+`ui_tables` are listed in the background. A page that needs every table can wait for the first listing of a pattern.
+Other pages use the listings that have ended.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class TableList:
         return self._services.roots.listings(self._services.settings.roots)
 
     async def schedules(self) -> Mapping[str, Schedule]:
-        """Return the schedules of the DAGs that write known tables, kept as long as some lists of tables."""
+        """Return the schedules of the DAGs that write known tables, kept twelve times as long as the assets."""
         if monotonic() - self._schedules_loaded_at >= _LISTS_PER_SLOW_QUERY * self._services.known_seconds:
             dag_ids = dag_ids_of([*self._current[1].values()])
             self._schedules_loaded_at = monotonic()

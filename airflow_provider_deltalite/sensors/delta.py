@@ -4,8 +4,8 @@ The sensor polls in the same way (`waiting`) and returns the same dictionary in 
 If this poll finds nothing, a deferrable sensor defers from inside `poke`, so that the base class handles `soft_fail`
 and similar parameters in both modes. With `start_from_trigger` the triggerer runs the first poll too.
 
-If the log position between two polls is lost, the sensor only reads commits again. The starting version of the wait is
-stored once, outside of this object.
+If the log position between two polls is lost, the sensor only reads commits again. Airflow 3.3 stores the starting
+version of the wait once, outside of this object. An older Airflow computes it again, from the start of the DAG run.
 """
 
 from __future__ import annotations
@@ -196,7 +196,10 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once; a deferrable sensor defers if the poll finds nothing."""
+        """Poll once; a deferrable sensor defers if the poll finds nothing.
+
+        If storage does not answer before the starting version is known, the sensor does not defer, and polls again.
+        """
         with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
             try:
                 wait, position, hook = self._prepare_wait(context)

@@ -26,7 +26,7 @@ _MAX_HELD_BYTES = 16 * 1024 * 1024
 class Batch:
     """The steps that one poll has read, from `base` to `position`.
 
-    `has_more` is true if the log has further commits.
+    `has_more` is true if the batch is full, so that the log may have further commits.
     """
 
     base: LogPosition
@@ -115,7 +115,11 @@ def table_id(store: LogStore) -> str | None:
 
 
 def partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None) -> list[str] | None:
-    """Return the names of an event's partitions; an empty list for a table without partitions (only `{}`)."""
+    """Return the names of an event's partitions.
+
+    The result is empty if no rows changed, or for a table without partitions (only `{}`). It is None if the partitions
+    are unknown, if there are more than 100, or if a name is too long for Airflow.
+    """
     if partitions is not None and not any(partitions):
         return []
     from deltalite import watch

@@ -7,8 +7,8 @@ not block the triggerer's event loop. The triggers of one table share their poll
 its own condition, and reads the log itself if it joins later or has missed a batch.
 
 Airflow 3.3 stores the trigger's position with the asset. The trigger reads it before the first poll. After an event it
-waits until Airflow has stored the event, and then stores the position. A restart can therefore repeat an event, but
-never loses one.
+waits five seconds, in which the triggerer hands the event to Airflow, and then stores the position. A restart can
+therefore repeat an event. It loses an event only if the triggerer has not handed the event over in this time.
 
 In three cases, a restart begins at `start` instead, and can leave out commits:
 
@@ -61,8 +61,8 @@ class DeltaTableTrigger(BaseEventTrigger):
     - ``data_changed``: whether a matching commit adds or removes rows; true if ``gap`` is true
     - ``reset``: true in the first event of a table that was dropped and created again
     - ``gap``: true if log cleanup deleted commits before the trigger read them
-    - ``partitions``: the partitions whose rows changed, such as ``day=2026-03-01/country=DE``; None if there are more
-      than 100, or if they are unknown
+    - ``partitions``: the partitions whose rows changed, such as ``day=2026-03-01/country=DE``; empty if no rows
+      changed, or if the table has no partitions; None if there are more than 100, or if they are unknown
 
     Read the payload with ``airflow_provider_deltalite.assets.delta.delta_events``. Events may repeat, and Airflow may
     merge several events into one DAG run.
@@ -223,7 +223,10 @@ class DeltaTableTrigger(BaseEventTrigger):
         return table_id
 
     async def _call_until_success(self, function: Any, *arguments: Any) -> Any:
-        """Call a blocking function with the table's store, retry until it succeeds, and return its result."""
+        """Call a blocking function with the table's store, retry until it succeeds, and return its result.
+
+        Each success counts as a poll in the metrics.
+        """
         while True:
             try:
                 result = await in_thread(self._hook.ask, lambda store: function(store, *arguments))

@@ -103,7 +103,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
     """Start and finish the wait of a ``DeltaVersionSensor`` that has ``start_from_trigger=True``.
 
     The scheduler stores the arguments unrendered, and the triggerer renders their templates. The event is that of
-    ``DeltaVersionTrigger``, with the rendered ``request``.
+    ``DeltaVersionTrigger``, with the rendered ``request``. The event for invalid arguments has no ``request``.
 
     :param table: The table's address, or a template of it.
     :param after_version: Only commits after this version match; -1 for any.

@@ -38,14 +38,15 @@ class SparkDriverTrigger(BaseTrigger):
     The event is ``{"status": ..., "message": ...}``. The status is one of these:
 
     - ``ended``: the driver has ended or does not exist any more.
-    - ``timeout``: the task has reached its deadline. The driver still runs.
+    - ``timeout``: the task has reached its deadline. The driver may still run.
     - ``unwatched``: the triggerer cannot watch the driver, as the message says. The driver may still run.
 
     :param conn_id: The Spark connection, which names the ResourceManager of YARN.
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
-    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos.
+    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos. It also does if the
+        connection has a keytab and a principal.
     :param submitter: The dotted path and the arguments of the ``JobSubmitter`` that submitted the job; None for
         ``spark-submit``.
     """
@@ -95,7 +96,10 @@ class SparkDriverTrigger(BaseTrigger):
         yield TriggerEvent({"status": end.value, "message": watch.error_text if end is WatchEnd.UNWATCHED else ""})
 
     async def on_kill(self) -> None:
-        """Kill the driver, because a user cleared the task, or marked it as failed or successful (Airflow 3.3)."""
+        """Kill the driver, unless the task is still deferred.
+
+        Airflow 3.3 calls this after a user cleared the task, or marked it as failed or successful.
+        """
         await self._kill_driver_of_abandoned_task()
 
     async def cleanup(self) -> None:
@@ -133,8 +137,8 @@ class SparkDriverTrigger(BaseTrigger):
     async def _kill_driver_of_abandoned_task(self) -> None:
         """Kill the driver unless the task is still deferred.
 
-        Airflow also cancels a trigger if it stops, or if another triggerer runs the trigger from now on. The task is
-        still deferred then, and its job must continue.
+        Airflow also cancels a trigger if the triggerer stops, or if another triggerer takes the trigger over. The task
+        is still deferred then, and its job must continue.
         """
         if self._has_fired:
             return

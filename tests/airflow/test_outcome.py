@@ -77,7 +77,7 @@ def test_a_successful_job_with_a_result_does_not_make_the_task_read_the_log():
     assert after_success(job_report(0, result=REPORTED_RESULT), fail_if_called) == REPORTED_RESULT
 
 
-def test_audits_that_the_result_line_omits_come_from_the_log():
+def test_audits_that_the_result_line_omits_come_from_the_log(caplog):
     audit = {
         "name": "a",
         "kind": "rows",
@@ -94,6 +94,8 @@ def test_audits_that_the_result_line_omits_come_from_the_log():
     assert after_success(job, lambda: replace(logged, version=4)) == reported
     assert after_success(job, no_commit_in_log) == reported
     assert after_success(job, fail_to_read) == reported
+    assert "does not know the results of the audits" in caplog.text
+    assert "whether the job committed" not in caplog.text
 
 
 def test_after_a_lost_marker_the_result_comes_from_the_log_as_a_commit_of_this_attempt():

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import DeltaJobError
-from airflow_provider_deltalite.java_options import move_java_options_to_files
+from airflow_provider_deltalite.java_options import java_options, move_java_options_to_files
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.submit_arguments import split_off_secrets
+from deltalite.errors import InvalidRequestError
 from deltalite.redaction import redacted, secret_values
 from tests.support.clusters.yarn import write_sites
 from tests.support.fuzzing import examples
@@ -294,6 +295,14 @@ def test_lineage_and_history_show_no_secret(table, context):
     assert [(dataset.namespace, dataset.name) for dataset in lineage.inputs] == [("ftp://h", "/in/x.csv")]
     assert "planted" not in repr(lineage)
     assert task.prepare_request(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
+
+
+@pytest.mark.parametrize(
+    "convert", [java_options, lambda settings: move_java_options_to_files(settings, Path("/none"))]
+)
+def test_java_options_with_an_open_quote_are_rejected(convert):
+    with pytest.raises(InvalidRequestError, match=r"options of Java in spark\.driver\.extraJavaOptions are invalid"):
+        convert({"spark.driver.extraJavaOptions": "-Dpassword='a"})
 
 
 def test_java_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(

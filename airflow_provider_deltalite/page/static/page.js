@@ -1,4 +1,4 @@
-// Copies texts, and opens pages of Airflow in the whole window.
+// Copies texts, opens pages of Airflow in the whole window, moves the sliders of versions, and loads late measures.
 (() => {
   const status = document.getElementById("status");
 
@@ -69,7 +69,8 @@
     if (button) button.disabled = true;
   });
 
-  // The measures of a table with very many files come after the page. The style sheet reserves the height of these parts.
+  // The measures of a table with very many files come after the page, and so do statistics of columns that were not read
+  // in time. The style sheet reserves the height of the measures.
   const showMeasures = async (address, tries) => {
     const answer = await fetch(address, { credentials: "same-origin" });
     if (answer.status === 202 && tries > 0) {

@@ -1,4 +1,5 @@
-// Sets the theme of the surrounding Airflow page, or of the system, before the first paint.
+// Sets a theme before the first paint: that of the surrounding Airflow page, or without one the theme that the browser
+// stored for Airflow, or else that of the system.
 (() => {
   const root = document.documentElement;
   const outer = (() => {
