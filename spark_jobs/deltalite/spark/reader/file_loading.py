@@ -135,7 +135,12 @@ class FileLoader:
         *,
         as_lines: LineReading | None = None,
     ) -> DataFrame:
-        """Return the rows of files with the same columns. Their partition folders may differ."""
+        """Return the rows of files with the same columns. Their partition folders may differ.
+
+        Raises:
+            SourceError: Spark leaves out a file.
+            SchemaMismatchError: the files have the column `file_column` already, or a text column cannot convert.
+        """
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
             read_schema = self.configured(options or {}).load(load_paths(addresses)).schema

@@ -1,6 +1,6 @@
 """A DataFrame over the files of a snapshot, never over a directory listing.
 
-- Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
+- Files with deleted rows form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly. `relation_files` makes the rows of one relation.
 - The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
   The sizes of other files come from the log (`listed_files`).
@@ -38,7 +38,9 @@ def scan(
     See `scan_rows` for `disables_float_pushdown`.
 
     Raises:
-        CorruptDataFileError: a deletion vector cannot be read.
+        CorruptDataFileError: a deletion vector is missing or damaged, or the log names a data file that Spark cannot
+            name.
+        StorageError: the storage does not deliver a deletion vector.
         CorruptLogError: a partition value does not fit the type of its column.
         UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
@@ -188,7 +190,8 @@ def scan_rows(
         disables_float_pushdown: whether Spark must not push down filters on floating-point columns, because such
             filters can miss matching rows.
 
-    Raises: as `scan`.
+    Raises:
+        CorruptDataFileError, CorruptLogError, UnsupportedStorageError: see `scan`.
     """
     by_file = by_file or {}
     numbers_by_selection: dict[bool | None, list[int]] = {None: [], False: [], True: []}  # None: all rows of the file
