@@ -88,7 +88,7 @@ class ReplayedLog:
     def file_blocks(self, columns: Sequence[str], max_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
         """Yield the result of `files` in blocks of at most `max_rows` rows, to bound the memory; at least one block.
 
-        Raises `UnusableLogFile`, possibly after some blocks.
+        A JSON file of the checkpoint is one block of any size. Raises `UnusableLogFile`, possibly after some blocks.
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
@@ -219,6 +219,7 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
     Raises:
         CorruptLogError: a line before the provenance is not an action.
+        VersionGapError: the commit was deleted since the listing.
     """
     bodies = (body for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind == CommitInfo.action)
     return next(bodies, None)

@@ -109,6 +109,7 @@ def table_schema_of(protocol: Protocol, metadata: Metadata) -> TableSchema:
         CorruptLogError: the schema is invalid, a partition column does not exist, or a mapped field has no physical
             name.
         UnsupportedFeatureError: the schema has an unknown type.
+        InvalidRequestError: the property of the mapping mode is invalid.
     """
     supports_mapping = "columnMapping" in supported_features(protocol)
     return table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
@@ -124,6 +125,7 @@ def table_schema(metadata: Metadata, schema: StructType, *, supports_mapping: bo
 
     Raises:
         CorruptLogError: a partition column does not exist, or a mapped field has no physical name.
+        InvalidRequestError: the property of the mapping mode is invalid.
     """
     mode = props.COLUMN_MAPPING_MODE.of(metadata.configuration) if supports_mapping else MappingMode.NONE
     return TableSchema(logical=schema, partition_columns=metadata.partition_columns, mode=MappingMode(mode))
