@@ -159,12 +159,13 @@ def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, ta
 
 
 @pytest.mark.campaign
-def test_the_error_names_a_row_of_the_table_without_a_begin(spark, table):
-    apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
+@pytest.mark.parametrize("options", [OPTIONS, {**EVENT_OPTIONS, "scd_type": 1}], ids=["type 2", "type 1"])
+def test_the_error_names_a_row_of_the_table_without_a_begin(spark, table, options):
+    apply_rows(spark, table, query_of(BEGIN), **options)
     update_rows(spark, table, {"valid_from": "NULL"}, "id = 1")
     content = folder_content(table)
     with pytest.raises(ConstraintViolationError, match=r'no value in the column valid_from.*{"id":1}'):
-        apply_rows(spark, table, query_of([Event(1, 2, "b", "x"), Event(2, 2, "b", "x")]), **OPTIONS)
+        apply_rows(spark, table, query_of([Event(1, 2, "b", "x"), Event(2, 2, "b", "x")]), **options)
     assert folder_content(table) == content
 
 

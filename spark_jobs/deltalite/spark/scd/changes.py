@@ -7,8 +7,8 @@
 - `is_first`: whether this is the first row of its key in the frame.
 - `opened`, `closed`: whether the row is new, and whether it is no longer the current one.
 - `conflicts`, `conflict`: the number of sequences at which events of the key differ, and one of these sequences. Type
-  1 compares only events of the newest sequence. A row of the table without a sequence counts too (type 2), and
-  then `conflict` is null.
+  1 compares only events of the newest sequence. A row of the table without a sequence counts too, and then `conflict`
+  is null.
 - `duplicates`, `late`: counts of the source's rows; see `distinct_events`.
 """
 
@@ -48,7 +48,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
 
     Raises:
         AmbiguousRowsError: rows of one key and sequence differ.
-        ConstraintViolationError: a row of a table of type 2 has no sequence.
+        ConstraintViolationError: a row of the table has no sequence.
         CorruptDataFileError: a file of the table cannot be read.
         SourceError: a row cannot be computed.
     """

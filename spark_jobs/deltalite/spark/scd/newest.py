@@ -58,7 +58,9 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
         .agg(
             F.max(sequence).alias(SEQUENCE),
             *[F.max_by(name, sequence).alias(name) for name in (DELETED, TRACKED, UNTRACKED)],
+            # `max_by` leaves out a row of the table without a sequence.
             F.max_by(F.col(CONFLICTS).cast("int"), sequence).alias(CONFLICTS),
+            F.max(sequence.isNull()).alias("lacks_sequence"),
             F.first(STORED, ignorenulls=True).alias(STORED),
             F.sum(DUPLICATES).alias(DUPLICATES),
             F.count_if(LATE).alias(LATE),
@@ -68,6 +70,7 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
     is_same = stored[SEQUENCE].eqNullSafe(sequence) & stored["current"].eqNullSafe(current)
     is_same = is_same & comparable_tracked(layout, stored_tracked).eqNullSafe(comparable_tracked(layout))
     was_current = F.coalesce(stored["current"], F.lit(False))
+    lacks_sequence = F.col("lacks_sequence")
     added = {layout.valid_from: sequence, layout.current: current}
     return newest.select(
         KEY,
@@ -76,8 +79,8 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
         F.lit(True).alias("is_first"),
         (~was_current & current).alias(OPENED),
         (was_current & ~current).alias(CLOSED),
-        CONFLICTS,
-        sequence.alias(CONFLICT),
+        (F.coalesce(F.col(CONFLICTS), F.lit(0)) + lacks_sequence.cast("int")).alias(CONFLICTS),
+        F.when(~lacks_sequence, sequence).alias(CONFLICT),
         DUPLICATES,
         LATE,
     )
