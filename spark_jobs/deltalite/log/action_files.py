@@ -180,7 +180,11 @@ class FileTableBuilder:
             self.flush()
 
     def flush(self) -> None:
-        """Convert the collected bodies to Arrow. Raises `CorruptLogError`, which names the file of a malformed body."""
+        """Convert the collected bodies to Arrow.
+
+        Raises:
+            CorruptLogError: a body is malformed; the message names its file.
+        """
         if self._bodies:
             bodies = [self._convertible(body) for body in self._bodies]
             try:

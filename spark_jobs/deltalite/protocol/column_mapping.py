@@ -132,7 +132,11 @@ def table_schema(metadata: Metadata, schema: StructType, *, supports_mapping: bo
 
 
 def physical_name(field: StructField) -> str:
-    """Return the name of a mapped field in data files. Raises `CorruptLogError` if the field has no physical name."""
+    """Return the name of a mapped field in data files.
+
+    Raises:
+        CorruptLogError: the field has no physical name.
+    """
     name = field.metadata.get(PHYSICAL_NAME)
     if not isinstance(name, str) or not name:
         raise CorruptLogError(

@@ -83,7 +83,11 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
-    """Return the path and type of the column `name`. Raises `InvalidRequestError` if the column does not exist."""
+    """Return the path and type of the column `name`.
+
+    Raises:
+        InvalidRequestError: the column does not exist.
+    """
     resolved = _find_column(name, schema)
     if resolved is None:
         raise InvalidRequestError(

@@ -122,7 +122,11 @@ class FileLoader:
         self._scanned_addresses.add(address)
 
     def check_complete(self) -> None:
-        """Check that each file was loaded or left out. Raises `SourceError`."""
+        """Check that each file was loaded or left out.
+
+        Raises:
+            SourceError: a file was neither loaded nor left out.
+        """
         left_out = set(self._files.addresses) - self._scanned_addresses
         if left_out:
             raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)

@@ -67,7 +67,10 @@ def scan_with_row_ids(
     """Return the live rows of `files`, with the columns `snapshot.row_ids` after those of the table.
 
     Without row tracking there are only the table's columns. The columns of `by_file` come last. See `scan_rows` for
-    `by_file` and `disables_float_pushdown`. `files` has the columns of `snapshot.files`. Raises the errors of `scan`.
+    `by_file` and `disables_float_pushdown`. `files` has the columns of `snapshot.files`.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     return _scan_live(
         spark, snapshot, files, by_file=by_file, disables_float_pushdown=disables_float_pushdown, with_row_ids=True
@@ -99,7 +102,10 @@ def scan_addressed(
 
     With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. The caller must not list a file
     twice. Spark pushes no filter on floating-point columns down, because such a filter could miss rows that the caller
-    changes. Raises the errors of `scan`.
+    changes.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     all_paths = snapshot.files["path"].combine_chunks()
     numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
