@@ -102,7 +102,9 @@ def read_action_blocks(
 def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the (kind, body) pairs of a file, including unknown kinds.
 
-    Raises: as `read_action_blocks`, after it has yielded the lines before the invalid one.
+    Raises:
+        CorruptLogError, VersionGapError, StorageError, StoragePermissionError: see `read_action_blocks`. The lines
+            before an invalid line have been yielded.
     """
     for _, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield from pairs
@@ -169,7 +171,8 @@ class FileTableBuilder:
     def end_block(self, source: str, read_bytes: int) -> None:
         """Record that the bodies since the last call come from the file `source`, and flush large blocks.
 
-        Raises: as `flush`.
+        Raises:
+            CorruptLogError: a body is malformed.
         """
         self._sources.append((len(self._bodies), source))
         self._read_bytes += read_bytes
@@ -177,7 +180,11 @@ class FileTableBuilder:
             self.flush()
 
     def flush(self) -> None:
-        """Convert the collected bodies to Arrow. Raises `CorruptLogError`, which names the file of a malformed body."""
+        """Convert the collected bodies to Arrow.
+
+        Raises:
+            CorruptLogError: a body is malformed; the message names its file.
+        """
         if self._bodies:
             bodies = [self._convertible(body) for body in self._bodies]
             try:
@@ -199,12 +206,19 @@ class FileTableBuilder:
         return tables
 
     def table(self) -> pa.Table:
-        """Return the rows that `take` has not returned, in the order of their bodies. Raises: as `flush`."""
+        """Return the rows that `take` has not returned, in the order of their bodies.
+
+        Raises:
+            CorruptLogError: a body is malformed.
+        """
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 
     def _convertible(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a body without the omitted columns. If none are omitted, `stats` gets the text of `stats_parsed`."""
+        """Return a body without the omitted columns.
+
+        If none are omitted, a missing `stats` gets the text of `stats_parsed`.
+        """
         if self._omitted_columns:
             return {key: value for key, value in body.items() if key not in self._omitted_columns}
         return _with_stats(body) if "stats_parsed" in body else body

@@ -83,7 +83,11 @@ class CommitChanges:
         self._shared_values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
 
     def take(self, kind: str, body: dict[str, Any]) -> None:
-        """Record an action. Raises `CorruptLogError` if a relevant action is malformed."""
+        """Record an action.
+
+        Raises:
+            CorruptLogError: a relevant action is malformed.
+        """
         match kind:
             case AddFile.action:
                 self._take_data_file(AddFile, body, self._adds)

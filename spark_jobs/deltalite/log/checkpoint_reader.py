@@ -119,7 +119,8 @@ def read_add_blocks(
 ) -> Iterator[pa.Table]:
     """Yield the rows of `read_adds` in the same order. A block from a Parquet file has at most `max_rows` rows.
 
-    Raises: as `read_adds`.
+    Raises:
+        CorruptCheckpointError: see `read_adds`.
     """
     return _blocks_of_kind(store, sources, AddFile, pa.schema([(c, ADD_TYPES[c]) for c in columns]), max_rows)
 

@@ -22,7 +22,10 @@ _THREADS, _COMMITS_PER_BATCH = 8, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedCommitInfo:
-    """The provenance of a commit, empty if it has none. `file_time_ms` is the time of the commit's file."""
+    """The provenance of a commit, empty if it has none.
+
+    `file_time_ms` is the modification time of the commit's file, adjusted as in `commit_times.file_times`.
+    """
 
     version: int
     info: Mapping[str, Any]
@@ -63,7 +66,8 @@ def newest_commit_infos(
 ) -> Iterator[TimedCommitInfo]:
     """Yield the same as `commit_infos` for at most `max_commits` commits. Several threads read ahead.
 
-    Raises: as `commit_infos`.
+    Raises:
+        CorruptLogError, StorageError: see `commit_infos`.
     """
     commits = _newest_first(store, up_to_version)[:max_commits]
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="commits") as pool:

@@ -174,7 +174,11 @@ class Timeline:
         return self._times[version]
 
     def newest_at(self, timestamp_ms: int) -> CommitTime | None:
-        """Return the newest commit at or before a time, or None. Raises: as `time_of`."""
+        """Return the newest commit at or before a time, or None.
+
+        Raises:
+            CorruptLogError, VersionGapError: see `time_of`.
+        """
         candidates = self._candidates(timestamp_ms)
         index = bisect_right(candidates, timestamp_ms, key=self.time_of) - 1
         return None if index < 0 else CommitTime(candidates[index], self.time_of(candidates[index]))

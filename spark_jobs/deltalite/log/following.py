@@ -2,7 +2,7 @@
 
 A position holds a digest of its version's commit. A recreated table at the same address has another digest. The first
 request reads the next commit by its name, the second request the commit of the position. If the log still holds the
-position's commit, log cleanup has deleted no later commit; otherwise a third request lists the log.
+position's commit, log cleanup has deleted no later commit. If neither commit exists, a third request lists the log.
 
 A position has no digest if the log did not hold the commit when the position was taken. Then the second request lists
 the log from the position on, and a third request reads the digest once the commit exists. If a table is recreated
@@ -89,7 +89,7 @@ def position_at(store: LogStore, version: int) -> LogPosition:
 
 
 def is_newest(store: LogStore, position: LogPosition) -> bool:
-    """Whether the log still holds the commit of the position, and no commit after it. Takes two requests.
+    """Whether the log still holds the commit of the position, and no commit after it. Takes at most two requests.
 
     A position without a digest gives False, and so does a log that was deleted.
 

@@ -19,7 +19,10 @@ from deltalite.storage.log_store import LogStore
 def agrees_with_last_checkpoint(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence[str]) -> bool | None:
     """Whether a checkpoint agrees with `_last_checkpoint`; None if `_last_checkpoint` does not describe the checkpoint.
 
-    `sources` are the files of the checkpoint. Raises `CorruptCheckpointError` if one of them cannot be read.
+    `sources` are the files of the checkpoint.
+
+    Raises:
+        CorruptCheckpointError: a file of the checkpoint cannot be read.
     """
     hint = read_last_checkpoint(store)
     if hint is None or hint.version != checkpoint.version or hint.num_of_add_files is None:

@@ -80,7 +80,11 @@ class ReplayedLog:
     holds_stats: bool
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `UnusableLogFile`."""
+        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order.
+
+        Raises:
+            UnusableLogFile: the checkpoint or a compaction cannot be read.
+        """
         if _STATS in columns and not self.holds_stats:
             return pa.concat_tables(self.file_blocks(columns))
         return self._reconcile_with_checkpoint(read_adds, columns, self.adds)
@@ -88,7 +92,10 @@ class ReplayedLog:
     def file_blocks(self, columns: Sequence[str], max_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
         """Yield the result of `files` in blocks of at most `max_rows` rows, to bound the memory; at least one block.
 
-        Raises `UnusableLogFile`, possibly after some blocks.
+        A JSON file of the checkpoint is one block of any size.
+
+        Raises:
+            UnusableLogFile: as for `files`, possibly after some blocks.
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
@@ -138,7 +145,8 @@ class ReplayedLog:
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
         """Return the removed files that the log still holds, including expired ones, with `columns` of `REMOVE_TYPES`.
 
-        Raises `UnusableLogFile`.
+        Raises:
+            UnusableLogFile: the checkpoint or a compaction cannot be read.
         """
         return self._reconcile_with_checkpoint(read_tombstones, columns, self.removes)
 
@@ -206,7 +214,11 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
 
 
 def check_compaction(store: LogStore, entry: LogEntry) -> None:
-    """Check that a compaction is usable. Raises `CorruptLogError` if it is malformed or not reconciled."""
+    """Check that a compaction is usable.
+
+    Raises:
+        CorruptLogError: the compaction is malformed or not reconciled.
+    """
     state = _State(omitted_columns=(_STATS,))
     for _ in state.applied_blocks(store, entry):
         state.adds.take()
@@ -219,6 +231,7 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
     Raises:
         CorruptLogError: a line before the provenance is not an action.
+        VersionGapError: the commit was deleted since the listing.
     """
     bodies = (body for kind, body in read_actions(store, commit.name, commit.size_bytes) if kind == CommitInfo.action)
     return next(bodies, None)

@@ -103,7 +103,7 @@ class LogState:
         return self._read(lambda log: self._check_counts(log, log.files(columns)))
 
     def file_blocks(self, columns: Sequence[str], max_rows: int) -> Iterator[pa.Table]:
-        """Yield the active files in blocks of at most `max_rows` rows, at least one block.
+        """Yield the active files in the blocks of `ReplayedLog.file_blocks`, at least one block.
 
         The number of files is not compared with the checksum file.
 

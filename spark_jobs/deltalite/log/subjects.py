@@ -47,13 +47,21 @@ class DuplicateCheck:
         self._subjects: set[tuple[str, str]] = set()
 
     def take_file(self, key: str) -> None:
-        """Record an add or remove by its `file_key`. Raises `CorruptLogError` for the second one of a file."""
+        """Record an add or remove by its `file_key`.
+
+        Raises:
+            CorruptLogError: the action is the second one of its file.
+        """
         if key in self._files:
             self._reject(f"the file {key!r:.200}")
         self._files.add(key)
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Record an action other than a file action. Raises `CorruptLogError` for the second one of a subject."""
+        """Record an action other than a file action.
+
+        Raises:
+            CorruptLogError: the action is the second one of its subject.
+        """
         if kind in RECONCILED_KINDS:
             subject = subject_of(kind, body)
             if subject in self._subjects:

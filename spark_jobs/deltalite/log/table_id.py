@@ -46,7 +46,8 @@ def read_bounded_metadata(store: LogStore) -> Metadata | None:
 
     The result is None also if only a checkpoint or a large checksum holds the metadata.
 
-    Raises: as `read_table_id`.
+    Raises:
+        CorruptLogError, VersionGapError, StorageError, StoragePermissionError: see `read_table_id`.
     """
     try:
         segment = find_segment(store)
@@ -114,5 +115,10 @@ def _id_in_parquet(store: LogStore, name: str) -> str | None:
                 for table_id in rows.field("id").drop_null():
                     return str(table_id.as_py())
         except pa.ArrowException:
+            return None
+        except OSError as error:
+            # Arrow reports a damaged footer or page as an OSError too, but only the operating system gives an errno.
+            if error.errno is not None:
+                raise
             return None
     return None

@@ -146,6 +146,7 @@ class SetTransaction:
         """Whether the transaction has not expired.
 
         A source offset and the record of loaded files never expire. Otherwise a run would load the same rows again.
+        Any other transaction without a time counts as expired.
         """
         if self.app_id.startswith(SOURCE_OFFSET_PREFIX) or self.app_id == LOADED_FILES_APP_ID:
             return True
@@ -191,7 +192,7 @@ def commit_to_bytes(actions: Iterable[Action]) -> bytes:
 def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the raw (kind, body) pairs of a commit file, including unknown kinds.
 
-    The value of an unknown kind is left out if it is not an object.
+    A null, and the value of an unknown kind that is not an object, are left out.
 
     Args:
         data: the content of the file, or a part of it.
@@ -220,7 +221,11 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
 
 
 def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | None:
-    """Return the value of one action, or None for an unknown kind. Raises: as `from_json`."""
+    """Return the value of one action, or None for an unknown kind.
+
+    Raises:
+        CorruptLogError: see `from_json`.
+    """
     if kind == CommitInfo.action:
         return CommitInfo(values=dict(body))
     cls = _CLASSES.get(kind)

@@ -54,7 +54,10 @@ def changed_columns(before: StructType, after: StructType) -> tuple[str, ...]:
 
 
 def newly_required_columns(before: StructType, after: StructType) -> frozenset[str]:
-    """Return the names of the top-level columns that became NOT NULL, or that have a member that became NOT NULL."""
+    """Return the names of the top-level columns that are NOT NULL in `after` only, or that have such a member.
+
+    A new column that is NOT NULL counts too.
+    """
     columns = ((f, before.find(f.name)) for f in after)
     return frozenset(
         f.name for f, old_field in columns if set(_required_paths(f, ())) - set(_required_paths(old_field, ()))

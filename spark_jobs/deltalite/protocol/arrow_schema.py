@@ -6,9 +6,10 @@ Each Delta type has exactly one Arrow type:
 - Strings and lists are the small variants.
 - A `variant` is a struct of two binaries, as Parquet stores it. `void` is null.
 
-The conversion from Arrow accepts these types, and their large, view, dictionary and run-end encodings. Other units of
-time become microseconds. For every other type, such as unsigned integers and float16, the conversion raises an error
-with the column's path. An Arrow schema does not carry the metadata of Delta fields. Protocol: Schema Serialization
+The conversion from Arrow accepts these types except null, and their large, view, fixed-size, dictionary and run-end
+encodings. It returns a struct for a variant. An extension type counts as its storage type. Other units of time become
+microseconds. For every other type, such as unsigned integers and float16, the conversion raises an error with the
+column's path. An Arrow schema does not carry the metadata of Delta fields. Protocol: Schema Serialization
 Format.
 """
 

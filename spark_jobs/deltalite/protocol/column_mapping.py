@@ -109,6 +109,7 @@ def table_schema_of(protocol: Protocol, metadata: Metadata) -> TableSchema:
         CorruptLogError: the schema is invalid, a partition column does not exist, or a mapped field has no physical
             name.
         UnsupportedFeatureError: the schema has an unknown type.
+        InvalidRequestError: the property of the mapping mode is invalid.
     """
     supports_mapping = "columnMapping" in supported_features(protocol)
     return table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
@@ -124,13 +125,18 @@ def table_schema(metadata: Metadata, schema: StructType, *, supports_mapping: bo
 
     Raises:
         CorruptLogError: a partition column does not exist, or a mapped field has no physical name.
+        InvalidRequestError: the property of the mapping mode is invalid.
     """
     mode = props.COLUMN_MAPPING_MODE.of(metadata.configuration) if supports_mapping else MappingMode.NONE
     return TableSchema(logical=schema, partition_columns=metadata.partition_columns, mode=MappingMode(mode))
 
 
 def physical_name(field: StructField) -> str:
-    """Return the name of a mapped field in data files. Raises `CorruptLogError` if the field has no physical name."""
+    """Return the name of a mapped field in data files.
+
+    Raises:
+        CorruptLogError: the field has no physical name.
+    """
     name = field.metadata.get(PHYSICAL_NAME)
     if not isinstance(name, str) or not name:
         raise CorruptLogError(

@@ -1,7 +1,7 @@
 """The protocol that a table needs: for its metadata, for a request, and for the features that it has already.
 
 Protocol properties (`delta.minReaderVersion`, `delta.minWriterVersion`, `delta.feature.<name>`) are requests. They
-change the protocol and are never stored as properties. A protocol is never lowered.
+change the protocol and are never stored as properties. Only `protocol_with` lowers a protocol, to drop a feature.
 
 - If a legacy version number implies each needed feature, the numbers are raised, because all clients understand them.
 - Otherwise the table gets feature lists, which only newer clients understand. The lists name each feature that the

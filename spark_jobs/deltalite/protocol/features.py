@@ -183,6 +183,7 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
 
     Raises:
         UnsupportedFeatureError: this release cannot read the table; the message names the version or the features.
+        CorruptLogError: the schema, or a recorded type change, is malformed.
     """
     if protocol.min_reader_version not in (1, 2, READER_FEATURES_VERSION):
         raise UnsupportedFeatureError(
@@ -211,6 +212,8 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     Raises:
         UnsupportedFeatureError: this release cannot read or write the table; the message names the version or the
             features.
+        CorruptLogError: the schema, or a recorded type change, is malformed.
+        InvalidRequestError: the text of a property that enables a feature is invalid.
     """
     check_readable(protocol, metadata)
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:

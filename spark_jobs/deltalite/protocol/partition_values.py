@@ -152,7 +152,7 @@ def with_location(
 def _day_text(days: int) -> str:
     """Return the date of a number of days since 1970."""
     cycles, cycle_day = divmod(days, _CYCLE_DAYS)
-    day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + cycle_day)  # in the years 1570 to 1970
+    day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + cycle_day)  # in the years 1570 to 1969
     year = day.year + (cycles + 1) * _CYCLE_YEARS
     sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
     return f"{sign}{abs(year):04d}-{day:%m-%d}"

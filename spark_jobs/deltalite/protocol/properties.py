@@ -81,7 +81,11 @@ class Property(Generic[_T]):
     parse: Callable[[str], _T]
 
     def of(self, configuration: Mapping[str, str]) -> _T:
-        """Return the value in a table's configuration, or the default. Raises `InvalidRequestError` for bad text."""
+        """Return the value in a table's configuration, or the default.
+
+        Raises:
+            InvalidRequestError: the text is not a valid value.
+        """
         text = configuration.get(self.key)
         if text is None:
             return self.default

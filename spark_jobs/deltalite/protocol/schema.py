@@ -176,7 +176,11 @@ def parse_schema(text: str) -> StructType:
 
 
 def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901  one branch per kind
-    """Parse a type from its JSON value, with at most `levels` nested types. Raises: as `parse_schema`."""
+    """Parse a type from its JSON value, with at most `levels` nested types.
+
+    Raises:
+        CorruptLogError, UnsupportedFeatureError: see `parse_schema`.
+    """
     if not levels:
         raise CorruptLogError(
             f"The table's schema is nested more than {_MAX_LEVELS} levels deep.",

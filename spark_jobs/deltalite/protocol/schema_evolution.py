@@ -57,7 +57,8 @@ def evolved_schema(
         computed: the columns that the writer computes if the data lacks them.
 
     Raises:
-        SchemaMismatchError: a column is unknown, NOT NULL but missing, or of a type that would lose values.
+        SchemaMismatchError: a column is unknown, NOT NULL but missing, or of a type that would lose values, or a new
+            column has the type void.
     """
     evolution = _Evolution(adds=merge_schema, widens=merge_schema and widens)
     return _merge_structs(table, data, (), evolution, computed=computed)

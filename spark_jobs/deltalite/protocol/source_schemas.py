@@ -38,7 +38,10 @@ def schema_for_reading(inferred: StructType, table: StructType) -> StructType:
 
 
 def with_types_as_text(schema: StructType, is_text: Callable[[DataType], bool]) -> StructType:
-    """Return the schema with STRING in place of the types for which `is_text` is true, at every depth."""
+    """Return the schema with STRING in place of the types for which `is_text` is true, at every depth.
+
+    The keys of maps keep their types.
+    """
     return StructType(tuple(_field(field, _as_text(field.type, is_text)) for field in schema))
 
 

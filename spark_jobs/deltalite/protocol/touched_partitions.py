@@ -36,6 +36,7 @@ def partition_names(
     table is not partitioned. The result is None in these cases:
 
     - The table is not partitioned, but an action has partition values.
+    - The schema of a partitioned table is invalid.
     - There are more than `MAX_PARTITIONS` partitions.
     - A name is longer than `LONGEST_NAME`, or cannot be encoded.
     - A value is unknown.

@@ -26,7 +26,10 @@ def unknown_columns(schema: StructType, table: StructType, prefix: str = "") -> 
 
 
 def known_columns(schema: StructType, table: StructType) -> StructType:
-    """Return the columns of `schema` that the table has."""
+    """Return the columns of `schema` that the table has.
+
+    A struct without a member that the table has gets the first member of the table, because it needs one.
+    """
     return _replaced(schema, table, lambda _: None)
 
 

@@ -77,7 +77,8 @@ class FsspecLogStore:
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
         """Return the first bytes, or None if the file does not exist.
 
-        The function takes one request. `read` and `open` need another request for the length of the file.
+        The function takes one request, or two for an empty file. `read` and `open` need another request for the length
+        of the file.
         """
         with self._converted_errors(f"read {name}"):
             path = self._path(name)

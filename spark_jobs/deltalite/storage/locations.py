@@ -81,9 +81,9 @@ def parse_location(address: str) -> TableLocation:
     """Return the canonical location of a table.
 
     Raises:
-        InvalidTableAddressError: the address is empty, is an unrendered template, is not a complete URI, or contains
-            control characters or a password. Logs, events and the table's history show the address, so it must not
-            contain a password.
+        InvalidTableAddressError: the address is empty, is an unrendered template, is not a complete URI, begins or ends
+            with white space, or contains a query, a fragment, control characters or a password. Logs, events and the
+            table's history show the address, so it must not contain a password.
     """
     if _PASSWORD_PATTERN.match(address):
         raise InvalidTableAddressError(

@@ -61,7 +61,11 @@ class LogStore(Protocol):
         ...
 
     def open(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Open a file for random access. Raises `FileNotFoundError` if the file does not exist."""
+        """Open a file for random access.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
+        """
         ...
 
     def write_if_absent(self, name: str, data: bytes) -> bool:

@@ -100,7 +100,8 @@ def walk(tree: ListedTree, visit: Callable[[FolderContent], Iterable[str]]) -> N
     `walk` calls `visit` for one folder at a time. A folder comes after its parent; otherwise the order is arbitrary.
     Memory holds a few listings per thread.
 
-    Raises: as `ListedTree.list`, because an incomplete listing is useless.
+    Raises:
+        StorageError, StoragePermissionError: a folder cannot be listed completely.
     """
     threads = tree.threads
     unlisted_folders: deque[str] = deque([""])

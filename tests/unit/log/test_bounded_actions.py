@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.conditions import CommitCondition, LogPosition
-from deltalite.errors import CorruptLogError
+from deltalite.errors import CorruptLogError, StorageError
 from deltalite.log import bounded_actions, following
 from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.log.following import summarize, summary_at
 from deltalite.protocol.actions import iter_raw_actions
-from deltalite.protocol.file_names import commit_name
+from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.watch import Commit, Gap, follow, poll, table_id, with_complete_summaries
 from tests.unit.builders import add, commit_info, create, metadata, new_store, put_raw, txn
 
@@ -208,3 +210,31 @@ def test_a_checkpoint_hint_of_any_size_does_not_stop_a_reader():
     store.read_start = lambda name, size: requested.append(size) or read_start(name, size)
     assert table_id(store) == metadata().id
     assert max(requested) <= 1024 * 1024 + 1
+
+
+@pytest.mark.parametrize("part", ["footer", "page", "magic number"])
+def test_a_damaged_checkpoint_has_no_readable_table_id(part):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"metaData": pa.array([{"id": "stored"}])}), sink)
+    data = sink.getvalue().to_pybytes()
+    footer_start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    start, end = {"footer": (footer_start, -8), "page": (4, 30), "magic number": (-4, len(data))}[part]
+    store = new_store()
+    store.files[checkpoint_name(1)] = (data, 0)
+    assert table_id(store) == "stored"
+    store.files[checkpoint_name(1)] = (data[:start] + b"\xff" * len(data[start:end]) + data[end:], 0)
+    assert table_id(store) is None
+
+
+def test_a_fault_of_the_storage_is_no_missing_table_id():
+    store = new_store()
+    store.files[checkpoint_name(1)] = (b"PAR1", 0)
+
+    @contextmanager
+    def failing(name):
+        raise OSError(errno.EIO, "broken disk")
+        yield
+
+    store.open = failing
+    with pytest.raises(StorageError, match="broken disk"):
+        table_id(store)

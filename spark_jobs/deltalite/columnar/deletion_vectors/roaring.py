@@ -187,7 +187,7 @@ def _run_values(container: _Container) -> pa.Array:
 
 @cache
 def all_values() -> pa.Int64Array:
-    """Return 0, 1, 2, ... up to the size of a container."""
+    """Return all values of a container: 0 to 65,535."""
     return pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, memoryview(b"\xff" * _BITMAP_BYTES))).cast(pa.int64())
 
 

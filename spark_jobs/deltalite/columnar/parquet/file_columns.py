@@ -185,7 +185,7 @@ class FileColumns:
     leaf_conversion: Callable[[FileField, pa.DataType], Convert | None]
 
     def find(self, logical: StructField, physical: StructField) -> MappedColumn | None:
-        """Find a column of the table; return None if the file does not have it.
+        """Find a column of the table; return None if the file does not have it, or if its type is void.
 
         Args:
             logical: the field with the names of the result.

@@ -78,7 +78,11 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
 
 
 def read_footers(store: LogStore, names: Sequence[str]) -> list[pq.FileMetaData]:
-    """Return the footers of data files by their decoded names, in order. Raises: as `open_data_file`."""
+    """Return the footers of data files by their decoded names, in order.
+
+    Raises:
+        CorruptDataFileError, StorageError: see `open_data_file`.
+    """
     return [footer for footer, _ in read_sized_footers(store, names)]
 
 

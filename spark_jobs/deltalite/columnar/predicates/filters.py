@@ -4,7 +4,7 @@ Filters have the form of pyarrow and delta-rs. A list of `(column, operator, val
 hold. A list of such lists selects a row if at least one of the lists does. Column names are not case-sensitive. A name
 with a dot names a column if the table has one of that name, and else a field of a struct. A literal must have the
 Python type of its column. Literals are never parsed or rounded, because a filter with a changed meaning would select
-the wrong rows. Use `is null` for null, because `= None` is NULL for every row.
+the wrong rows. A comparison with None is an error, because SQL gives NULL for every row. Use `is null` for null.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
-    """Return the path and type of the column `name`. Raises `InvalidRequestError` if the column does not exist."""
+    """Return the path and type of the column `name`.
+
+    Raises:
+        InvalidRequestError: the column does not exist.
+    """
     resolved = _find_column(name, schema)
     if resolved is None:
         raise InvalidRequestError(

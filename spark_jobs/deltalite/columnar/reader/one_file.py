@@ -7,8 +7,8 @@ The steps for each batch:
 3. Select rows by position, by key and by predicate.
 4. Return the result's columns of these rows.
 
-`batch_sizes` determines the rows of a batch. Files of the same schema share the search for columns, because a table may
-have thousands of columns.
+`batch_sizes` determines the rows of a batch. Files of the same schema share the indexes of their columns, because a
+table may have thousands of columns.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def plan_reading(
 
     Raises:
         InvalidRequestError: a column does not exist, the predicate cannot be evaluated, the keys of a delete do not
-            fit, or the table has no row ids.
+            fit, the table has no row ids, or a batch would have no rows.
     """
     if limits.rows < 1:
         raise InvalidRequestError(

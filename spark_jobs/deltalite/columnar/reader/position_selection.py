@@ -29,7 +29,7 @@ class RowSelection:
     only_rows: pa.Int64Array | None = None
 
     def may_have_rows(self, rows: range, *, with_deleted: bool) -> bool:
-        """Whether the reader returns any of these rows; deleted rows count only with `with_deleted`."""
+        """Whether the reader may return any of these rows; deleted rows count only with `with_deleted`."""
         if self.only_rows is not None and _count_within(self.only_rows, rows) == 0:
             return False
         return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)

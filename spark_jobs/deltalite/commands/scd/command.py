@@ -73,7 +73,8 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
         SourceError: the source cannot be read or computed.
         AuditFailedError: an audit of level `quarantine` rejects more source rows than its limit allows.
         AmbiguousRowsError: rows of one key and sequence differ.
-        ConstraintViolationError: a source row has no key or no sequence, or a new row breaks a rule of the table.
+        ConstraintViolationError: a source row has no key or no sequence, a row of the table with one of its keys has no
+            sequence, or a new row breaks a rule of the table.
         SchemaMismatchError: the columns of the source do not fit the table.
         SourceGapError: a recreated source begins again with versions that the table has.
         DeltaLiteError: as `change_rows`.

@@ -91,7 +91,10 @@ def resolve_audits(
 
 
 def key_counts(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of rows of each."""
+    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of rows of each.
+
+    A key with a NULL does not count.
+    """
     columns = [column_named(field.name) for field in fields]
     keys = _without_nulls(rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]))
     counts = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("rows"))

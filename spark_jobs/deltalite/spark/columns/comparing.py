@@ -1,7 +1,8 @@
 """Values that Spark can compare and order, from values of any type.
 
 Spark compares neither maps nor variants. A map becomes the list of its entries in the order of the keys, and a variant
-becomes its JSON text. Equal values stay equal, and different values stay different.
+becomes its JSON text. Equal values stay equal. Different values stay different, except variants with the same JSON
+text, such as a date and its text.
 """
 
 from __future__ import annotations

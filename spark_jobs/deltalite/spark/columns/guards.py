@@ -1,7 +1,7 @@
 """Guards: rules that every written row must satisfy, checked while the rows are written.
 
-A guard is a condition that must be TRUE. The rows pass through a filter that raises an error for the first row that
-breaks a guard. So the data is read only once, and the error names the rule and shows the row. The files of a failed
+A guard is a condition that must be TRUE. The rows pass through a filter that raises an error for a row that breaks a
+guard. So the data is read only once, and the error names the rule and shows the row. The files of a failed
 write are never committed. Protocol: NOT NULL columns (Column Invariants).
 """
 
@@ -35,7 +35,10 @@ class Guard:
 
 
 def not_null_guards(schema: StructType) -> list[Guard]:
-    """Return a guard for each NOT NULL column or member. A member is checked only if its struct is not null."""
+    """Return a guard for each NOT NULL column, member of a struct, element of an array or value of a map.
+
+    A value inside another one is checked only if the outer value is not null.
+    """
     return [
         Guard(
             condition=condition,
@@ -82,7 +85,7 @@ def violation(
 
 
 def _not_null_conditions(schema: StructType) -> Iterator[tuple[str, Column]]:
-    """Yield the path and the condition of each NOT NULL column or member."""
+    """Yield the path and the condition of each column or inner value that is NOT NULL."""
     for field in schema:
         if not field.nullable:
             yield field.name, column_named(field.name).isNotNull()

@@ -14,7 +14,8 @@ _STRING = PrimitiveType("string")
 def loses_value(value: Column, from_type: DataType, to_type: DataType) -> Column | None:
     """Return a boolean column that is true if a text in `value` does not convert to its type in `to_type`.
 
-    The column is never null. The result is None if `from_type` has no text to convert.
+    The column is never null. The result is None if `from_type` has no text to convert. The keys of maps do not count,
+    because `protocol.source_schemas.with_types_as_text` leaves them as they are.
     """
     match from_type, to_type:
         case StructType(), StructType():

@@ -69,7 +69,10 @@ def pads_on_read(spark: SparkSession) -> bool:
 
 
 def pad_texts(column: Column, field: StructField) -> Column | None:
-    """Return the column of `field` with its texts of char(n) padded with blanks, or None without such texts."""
+    """Return the column of `field` with its texts of char(n) padded with blanks.
+
+    Returns None without such texts, or if Spark does not know their type.
+    """
     if not holds_char(field):
         return None
     try:

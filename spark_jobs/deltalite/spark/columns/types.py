@@ -76,7 +76,7 @@ def from_spark(schema: spark_types.StructType) -> StructType:
     """Return Delta's schema for the schema of a DataFrame. A column without a type becomes `VOID`.
 
     Raises:
-        SchemaMismatchError: Delta has no such type, or two names differ only in case.
+        SchemaMismatchError: Delta has no such type, or two names are equal, ignoring case.
     """
     names = [name.lower() for name in schema.names]
     for name in names:

@@ -36,11 +36,14 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def declared_schema(spark: SparkSession, ddl: str) -> StructType:
-    """Return the schema that the text declares. The metadata of a column has its default and its generation expression.
+    """Return the schema that the text declares.
+
+    The metadata of a column has its comment, its default, its generation expression or its identity.
 
     Raises:
-        InvalidRequestError: the text is not a list of columns.
-        SchemaMismatchError: this release cannot store a type, or two names differ only in case.
+        InvalidRequestError: the text is not a list of columns, has a constraint, or gives a default to a generated
+            column.
+        SchemaMismatchError: this release cannot store a column as declared, or two names are equal, ignoring case.
     """
     plan = _parse(spark, ddl)
     columns = plan.columns()

@@ -18,6 +18,7 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
     Raises:
         InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: this Spark has no file system for its scheme.
+        StorageError: the file system cannot be opened.
     """
     return _open_store(spark, address, single_writer=False)
 
@@ -28,6 +29,7 @@ def source_store(spark: SparkSession, address: str) -> LogStore:
     Raises:
         InvalidTableAddressError: the address cannot be parsed, or is ambiguous.
         UnsupportedStorageError: this Spark has no file system for its scheme.
+        StorageError: the file system cannot be opened.
     """
     check_address_is_unambiguous(spark, address)
     return readable_store(spark, address)
@@ -41,6 +43,7 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
     Raises:
         InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: Spark does not reach the storage, or the storage has no put-if-absent.
+        StorageError: the file system cannot be opened, or does not answer.
     """
     store = _open_store(spark, address, single_writer=single_writer)
     if isinstance(store, HadoopLogStore):

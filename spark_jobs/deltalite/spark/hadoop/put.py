@@ -66,6 +66,7 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
 
     Raises:
         UnsupportedStorageError: the storage has no such method, and `single_writer` is not set.
+        StorageError: the storage does not answer.
     """
     scheme = files.scheme
     reason, remedy = "does not guarantee that only one writer can create a file", _remedy(scheme)

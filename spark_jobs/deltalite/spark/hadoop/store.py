@@ -43,6 +43,7 @@ class HadoopLogStore:
 
         Raises:
             UnsupportedStorageError: the storage has no such method, and `single_writer` is not set.
+            StorageError: the storage does not answer.
         """
         return self._put_method
 

@@ -62,7 +62,7 @@ def write_any_checkpoint(
 ) -> LastCheckpoint | None:
     """Write the checkpoint of a snapshot: in this process, or in Spark for more than `large_files` files.
 
-    Return None if the version has a checkpoint already. Raises as `write_checkpoint`.
+    Return None if the version has a checkpoint already. Raises the errors of `write_checkpoint`.
     """
     if estimate_file_count(snapshot) <= large_files:
         return write_checkpoint(snapshot, now_ms=now_ms)

@@ -54,7 +54,10 @@ def gathered_bins(
 ) -> DataFrame:
     """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
 
-    The result has the columns of `scan_with_row_ids`. Raises the errors of `scan`.
+    The result has the columns of `scan_with_row_ids`.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     if shuffles:
         return _shuffled_bins(spark, snapshot, files, bins)

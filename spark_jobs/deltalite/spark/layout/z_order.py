@@ -77,7 +77,11 @@ def ordered_cubes(
 ) -> DataFrame:
     """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
 
-    The result has the columns of `scan_with_row_ids`. Raises the errors of `scan`.
+    The result has the columns of `scan_with_row_ids`.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
+        SourceError: a row cannot be computed for the sample.
     """
     max_outputs = max(cube.outputs for cube in cubes)
     order = _Order(snapshot, curve, column_count=len(columns), cube_count=len(cubes), max_outputs=max_outputs)

@@ -31,9 +31,10 @@ _TIMESTAMP_TYPES = ("timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """A column of the target that equals a column of the source in every match.
+    """A column of the target that equals a value of the source in every match.
 
     - `target`: the logical path of the target column.
+    - `source`: a column of the source, perhaps with casts.
     - `null_safe`: whether a null matches a null.
     - `is_char`: whether the files may hold the texts of the target column without trailing blanks.
     """
@@ -133,7 +134,11 @@ def _conjuncts(node: ConditionNode) -> Iterator[ConditionNode]:
 def _key_pair(
     target_side: ConditionNode, source_side: ConditionNode, target: StructType, source: StructType, *, null_safe: bool
 ) -> KeyPair | None:
-    """Return the key if each side is a column, or a column cast to a type that holds all of its values."""
+    """Return the key if each side is a column, or a cast of a column that never fails; else None.
+
+    A cast of the target column must keep all of its values. A cast of the source column may be from a timestamp to a
+    date.
+    """
     path = (_operand_of_cast(target_side, target) or target_side).path()
     member, source_value = None if path is None else member_at(target, path), _source_value(source_side, source)
     if member is None or source_value is None:

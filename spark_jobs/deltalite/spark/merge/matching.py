@@ -2,7 +2,9 @@
 
 The executors keep the pairs: the address of the target row, the source row with its key, and the number of the action.
 The pairs give three results: the touched files, the source rows without a match, and the target rows with several
-matches. The driver gets only counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
+matches. The driver gets only counts for each file, and a few rows for an error.
+
+delta-spark: ClassicMergeExecutor.findTouchedFiles.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class SourceRows:
 
     @property
     def columns(self) -> list[str]:
-        """All columns of `frame`: the columns of the source, and the number."""
+        """All columns of `frame`: the columns of the source, and the column with the number."""
         return self.frame.columns
 
 
@@ -78,7 +80,7 @@ class FileMatches:
 class Matches:
     """All pairs of matching rows, their number, and the counts of each file by its number.
 
-    A pair has the columns of the source, `pair_file`, `pair_row` and `pair_action`.
+    A pair has the columns of `SourceRows.frame`, `pair_file`, `pair_row` and `pair_action`.
     """
 
     pairs: DataFrame
@@ -86,7 +88,10 @@ class Matches:
     by_file: Mapping[int, FileMatches]
 
     def one_for_each_row(self, columns: RowColumns) -> Matches:
-        """Return the matches with only one, arbitrary pair for each target row."""
+        """Return the matches with only one, arbitrary pair for each target row.
+
+        `count` and `by_file` still have the numbers of all pairs.
+        """
         if not any(counts.rows_with_several_matches for counts in self.by_file.values()):
             return self
         return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))

@@ -1,8 +1,8 @@
 """The values of the source's keys as a predicate on the target. A file without any of these values cannot match.
 
 For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
-lowest to the highest value. If several files remain, numbers and times get several smaller ranges. The size of the
-predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
+lowest to the highest value. If several files remain, all types except strings get several smaller ranges. The size of
+the predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
     """Return the size of the source and the predicate of its keys.
 
     `source` should be the result of `compute_once`, because the function makes one pass over it, and one more for each
-    partition column.
+    key that is a partition column.
     """
     usable_keys = [key for key in keys if _is_ordered(key.source_type) and _is_ordered(key.target_type)]
     aggregates: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]

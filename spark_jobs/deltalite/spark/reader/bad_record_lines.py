@@ -72,7 +72,8 @@ def spark_charset(encoding: str) -> str | None:
 def numbered_lines(spark: SparkSession, addresses: Sequence[str], line_format: LineFormat) -> DataFrame:
     """Return the columns `FILE`, `LINE` and `TEXT` of the lines with content, without headers and comments.
 
-    Call the function and run the query with the settings `TEXT_SETTINGS`.
+    If a whole file counts as one line, all files are returned, and `LINE` is null. Call the function and run the query
+    with the settings `TEXT_SETTINGS`.
     """
     lines = _lines(spark, addresses, line_format)
     by_path = addresses_by_path(addresses)
@@ -152,7 +153,7 @@ def _count_blocks(lines: DataFrame, line_format: LineFormat) -> list[tuple[str, 
 def _numbered_blocks(
     counted_blocks: Sequence[tuple[str, int, int, int, int | None]], by_path: Mapping[str, str]
 ) -> pa.Table:
-    """Return the blocks with their file, and with the number and the id of their first line."""
+    """Return the blocks with their file, the number and the id of their first line, and the id of the file's header."""
     rows = list(_with_first_lines(counted_blocks, by_path))
     names = (_PATH, _BLOCK, FILE, _FIRST_ID, _FIRST_LINE, _HEADER_ID)
     types = (pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int64(), pa.int64())

@@ -91,7 +91,11 @@ def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdo
 
 
 def scan_appends(spark: SparkSession, plan: ChangePlan) -> DataFrame:
-    """Return the rows of a plan of appended rows, with the columns of the table. Raises: as `scan_changes`."""
+    """Return the rows of a plan of appended rows, with the columns of the table.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError: see `scan_changes`.
+    """
     return _rows_of_files(spark, plan, plan.files, plan.snapshot.table_schema, {}, disables_float_pushdown=False)
 
 

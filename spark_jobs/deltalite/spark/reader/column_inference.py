@@ -37,7 +37,11 @@ class ColumnInference:
         self._drops_bad_records = drops_bad_records
 
     def columns(self, addresses: Sequence[str]) -> StructType:
-        """Return the columns of some files. Raises `NamesError`."""
+        """Return the columns of some files.
+
+        Raises:
+            NamesError: names occur twice, or Delta does not have the type of a column.
+        """
         # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
         is_json = self.files.source.format == "json"
         with settings(self._spark, {"spark.sql.caseSensitive": "true"} if is_json else {}):
@@ -87,7 +91,11 @@ def stored_columns(files: SourceFiles, table: StructType) -> StructType:
 
 
 def checked_columns(files: SourceFiles, schema: StructType) -> StructType:
-    """Return the inferred columns. Raises `SourceError` if there are none."""
+    """Return the inferred columns.
+
+    Raises:
+        SourceError: there are none.
+    """
     if not schema.fields:
         raise SourceError(
             f"The columns of the files in {files.folder} are unknown: the files have no record.",

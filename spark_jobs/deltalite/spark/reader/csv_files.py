@@ -2,14 +2,15 @@
 
 Spark assigns the columns of a schema to the columns of a CSV file by position, and ignores the header. So this reader
 reads the headers, and loads files with different headers separately. Without a header, the columns have the order of
-the table.
+the table, or Spark's names if there is no table.
 
 If the source has a schema, a file is read in one of these ways:
 
 1. by name, if each name of the header is in the schema, or each name of the schema in the header. Columns that the
    header lacks are null, and columns that the schema lacks are ignored.
 2. by position otherwise, as by Spark, so that a schema may rename columns. But if the schema has a name of the header
-   at another position, the file does not fit: its values would get into wrong columns.
+   at another position, the file does not fit: its values would get into wrong columns. A header in a compression that
+   `csv_headers` cannot read is not compared.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
 
     Raises:
         InvalidRequestError: a key is not a column, or an expression of `order_by` is wrong.
+        SchemaMismatchError: the rows have two columns of one name, or a type that Delta does not have.
     """
     if rule is None:
         return rows
@@ -42,12 +43,12 @@ def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
     numbered = rows.alias(SOURCE).select(
         *map(column_named, schema.names), F.row_number().over(by_key).alias(number), differs.alias(is_tie)
     )
-    newest = numbered.where(column_named(number) == 1)
+    kept_rows = numbered.where(column_named(number) == 1)
     key_text = F.to_json(F.struct(*keys), {"ignoreNullFields": "false"})
     refusal = refuse_ambiguous_rows(
         F.concat(F.lit("deduplicate: the rows of the key "), key_text, F.lit(_reason(rule)))
     )
-    return newest.where(F.when(~column_named(is_tie), F.lit(True)).otherwise(refusal)).select(
+    return kept_rows.where(F.when(~column_named(is_tie), F.lit(True)).otherwise(refusal)).select(
         *map(column_named, schema.names)
     )
 

@@ -122,7 +122,11 @@ class FileLoader:
         self._scanned_addresses.add(address)
 
     def check_complete(self) -> None:
-        """Check that each file was loaded or left out. Raises `SourceError`."""
+        """Check that each file was loaded or left out.
+
+        Raises:
+            SourceError: a file was neither loaded nor left out.
+        """
         left_out = set(self._files.addresses) - self._scanned_addresses
         if left_out:
             raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)
@@ -135,7 +139,12 @@ class FileLoader:
         *,
         as_lines: LineReading | None = None,
     ) -> DataFrame:
-        """Return the rows of files with the same columns. Their partition folders may differ."""
+        """Return the rows of files with the same columns. Their partition folders may differ.
+
+        Raises:
+            SourceError: Spark leaves out a file.
+            SchemaMismatchError: the files have the column `file_column` already, or a text column cannot convert.
+        """
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
             read_schema = self.configured(options or {}).load(load_paths(addresses)).schema

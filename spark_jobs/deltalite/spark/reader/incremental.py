@@ -32,7 +32,11 @@ class SourceLoad:
 
 
 def load_rows(spark: SparkSession, load: SourceLoad) -> DataFrame:
-    """Return the rows of a load. Raises the errors of `scan` and `scan_changes`."""
+    """Return the rows of a load.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan` and `scan_changes`.
+    """
     if load.plan is not None:
         return scan_changes(spark, load.plan) if load.has_change_columns else scan_appends(spark, load.plan)
     files: pa.Table | None = load.snapshot.files.slice(0, 0) if load.is_empty else None

@@ -24,7 +24,7 @@ _ITEMS, _PARSED, _IS_CORRUPT, _IS_UNFIT = "_deltalite_items", "_deltalite_parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """The records of a line: `items` is an array, null if the line is not one JSON value.
+    """The records of a line: `items` is an array, null if `json_texts` returns null.
 
     `text` is the line without a byte order mark.
     """

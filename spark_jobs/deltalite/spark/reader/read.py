@@ -50,12 +50,12 @@ def read(
             have no matching row by their statistics. -0.0 and NaN match as SQL defines, which Spark's own Parquet
             filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
-            returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and `_row_commit_version` (bigint)
-            of a table with row tracking; `where` cannot name them.
+            or `startingTimestamp` returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and
+            `_row_commit_version` (bigint) of a table with row tracking; `where` cannot name them.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
-        UnsupportedFeatureError, CorruptLogError, InvalidRequestError: see `deltalite.errors`.
+        UnsupportedFeatureError, CorruptLogError, CorruptDataFileError, InvalidRequestError: see `deltalite.errors`.
     """
     read_options = ReadOptions.parse(options or {})
     if read_options.read_change_feed:

@@ -75,7 +75,8 @@ def read_source_files(
         SourceNotFoundError: a file no longer exists.
         SourceError: a file cannot be read or has no columns, or the partition folders are too different.
         InvalidRequestError: the schema or an option of the source is wrong.
-        SchemaMismatchError: the files have the column `file_column` already.
+        SchemaMismatchError: the files have the column `file_column` already, the columns of a file do not fit the
+            table, or names in JSON objects do not fit together.
     """
     _refuse_capital_endings(files)
     with _opening(files):
@@ -89,6 +90,7 @@ def no_source_rows(spark: SparkSession, files: SourceFiles, table: StructType | 
 
     Raises:
         SourceError: no schema is known.
+        InvalidRequestError: the schema of the source is wrong.
     """
     source = files.source
     with _opening(files):

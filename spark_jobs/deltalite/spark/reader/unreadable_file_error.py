@@ -16,7 +16,7 @@ class UnreadableFileError(SourceError):
 
 
 class UnfitFileError(SchemaMismatchError):
-    """The columns of one file do not fit the table. `address` is the file."""
+    """The columns of one file do not fit the table or the schema of the source. `address` is the file."""
 
     def __init__(self, problem: str, *, remedy: str, address: str = "") -> None:
         super().__init__(problem, remedy=remedy)

@@ -109,7 +109,10 @@ class FileChecker:
         return None
 
     def _reason_of(self, address: str) -> str | None:
-        """Return why a file is unreadable, or does not fit the table, as a sentence. None for a good file."""
+        """Return why a file is unreadable, or does not fit the table, as a sentence.
+
+        Returns None for a good file, for one that has changed, and if the failure does not show damage.
+        """
         error = self._failure_alone(address)
         if error is None and self.files.source.format in _FORMATS_WITH_COLUMNS:
             return self._problem_of_columns(address)
@@ -131,7 +134,10 @@ class FileChecker:
         )
 
     def _failure_alone(self, address: str) -> Exception | None:
-        """Read all rows of a file without the columns of the table, and return the error, None without one."""
+        """Read all rows of one file, and return the error, None without one.
+
+        Files with stored columns are read without the columns of the table.
+        """
         if self.files.source.format not in _FORMATS_WITH_COLUMNS:
             return self._failure_of([address])
         reader, path = self._columns_reader(address)

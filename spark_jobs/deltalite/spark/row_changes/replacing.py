@@ -26,7 +26,7 @@ class Replacement:
     """The replaced files, and their rows.
 
     - `removed_files`: the files of which all rows are deleted.
-    - `rewritten_files`: the files of which some rows are deleted.
+    - `rewritten_files`: the files that are written again without their deleted rows, perhaps without any row.
     - `reads`: the read set of the write.
     - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`, or None.
     - `deleted`: the deleted rows of the rewritten files, or None.
@@ -88,7 +88,9 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     """Return the replacement of the rows for which `predicate` (SQL) is true.
 
     Raises:
-        InvalidRequestError: the predicate is wrong. The message names `replace_where`.
+        InvalidRequestError: the predicate is wrong, or cannot be computed for a row. The message names
+            `replace_where`.
+        CorruptDataFileError: a file cannot be read.
     """
     candidates = selection(spark, snapshot, predicate, parameter="replace_where")
     no_files = snapshot.files.slice(0, 0)

@@ -2,8 +2,9 @@
 
 An action is resolved against the schema of its rows before a row is read. So wrong names, types and functions are found
 early, and the error names the parameter and the text. Values are expressions over the old row. An action may also set a
-single member of a struct. The table computes generated and IDENTITY columns if an action does not name them or sets
-them to DEFAULT. For any other column DEFAULT is the column's default, or NULL without a default.
+single member of a struct. The table computes a generated column if an action does not name it or sets it to DEFAULT. An
+insert treats an IDENTITY column in the same way, and an update must not name it. For any other column DEFAULT is the
+column's default, or NULL without a default.
 delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
 """
 

@@ -36,6 +36,7 @@ def fill_new_identities(
     Raises:
         InvalidRequestError: actions leave out different columns.
         ConstraintViolationError: a column has no values left.
+        SourceError: a row cannot be computed.
     """
     if not identities:
         yield rows, (), 0

@@ -52,6 +52,7 @@ def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parame
 
     Raises:
         InvalidRequestError: the condition is wrong. The message names `parameter`.
+        CorruptLogError, UnsupportedFeatureError: see `PartitionKeys.key`.
     """
     predicate = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
     test = FileTest(predicate, snapshot.table_schema)

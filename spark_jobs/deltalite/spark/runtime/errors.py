@@ -166,6 +166,7 @@ def computing_rows() -> Iterator[None]:
 
     Raises:
         SourceError: a row cannot be computed, or a file of the input cannot be read.
+        AmbiguousRowsError: the query met a row of `refuse_ambiguous_rows`.
         StorageError: the storage of the table, or a disk of an executor, is full.
         InvalidRequestError: the query is wrong.
     """

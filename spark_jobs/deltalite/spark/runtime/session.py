@@ -1,7 +1,8 @@
 """The Spark session of a job, and settings that hold for one step only.
 
-The session has the user's configuration from `spark-submit`. This library overrides only the settings that the file
-format requires, and restores them after the step. A notebook, for example, shares its session with other code.
+The session has the user's configuration from `spark-submit`. Apart from the two settings of `open_session`, this
+library overrides settings for one step only, and restores them after the step. A notebook, for example, shares its
+session with other code.
 """
 
 from __future__ import annotations

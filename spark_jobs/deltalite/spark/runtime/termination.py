@@ -58,7 +58,7 @@ class Termination:
     def watch(self, spark: SparkSession) -> None:
         """From now on, wait for the end of a call to the JVM, and cancel Spark's jobs.
 
-        Without the attributes of PySpark that this needs, the exception interrupts a call.
+        Without the attributes of PySpark that this needs, the exception interrupts a call, and no job is cancelled.
         """
         client = getattr(getattr(spark.sparkContext, "_gateway", None), "_gateway_client", None)
         send_command = getattr(client, "send_command", None)

@@ -1,6 +1,6 @@
 """A DataFrame over the files of a snapshot, never over a directory listing.
 
-- Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
+- Files with deleted rows form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly. `relation_files` makes the rows of one relation.
 - The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
   The sizes of other files come from the log (`listed_files`).
@@ -38,7 +38,9 @@ def scan(
     See `scan_rows` for `disables_float_pushdown`.
 
     Raises:
-        CorruptDataFileError: a deletion vector cannot be read.
+        CorruptDataFileError: a deletion vector is missing or damaged, or the log names a data file that Spark cannot
+            name.
+        StorageError: the storage does not deliver a deletion vector.
         CorruptLogError: a partition value does not fit the type of its column.
         UnsupportedStorageError: a file lies on a storage that Spark does not reach.
     """
@@ -65,7 +67,10 @@ def scan_with_row_ids(
     """Return the live rows of `files`, with the columns `snapshot.row_ids` after those of the table.
 
     Without row tracking there are only the table's columns. The columns of `by_file` come last. See `scan_rows` for
-    `by_file` and `disables_float_pushdown`. `files` has the columns of `snapshot.files`. Raises the errors of `scan`.
+    `by_file` and `disables_float_pushdown`. `files` has the columns of `snapshot.files`.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     return _scan_live(
         spark, snapshot, files, by_file=by_file, disables_float_pushdown=disables_float_pushdown, with_row_ids=True
@@ -97,7 +102,10 @@ def scan_addressed(
 
     With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. The caller must not list a file
     twice. Spark pushes no filter on floating-point columns down, because such a filter could miss rows that the caller
-    changes. Raises the errors of `scan`.
+    changes.
+
+    Raises:
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     all_paths = snapshot.files["path"].combine_chunks()
     numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
@@ -188,7 +196,8 @@ def scan_rows(
         disables_float_pushdown: whether Spark must not push down filters on floating-point columns, because such
             filters can miss matching rows.
 
-    Raises: as `scan`.
+    Raises:
+        CorruptDataFileError, CorruptLogError, UnsupportedStorageError: see `scan`.
     """
     by_file = by_file or {}
     numbers_by_selection: dict[bool | None, list[int]] = {None: [], False: [], True: []}  # None: all rows of the file

@@ -54,7 +54,9 @@ def listed_file(root: str, path: str, size_bytes: int | None, modified_ms: int |
 
 
 def spellings(relation: DataFrame, files: Sequence[ListedFile]) -> list[str]:
-    """Return the address of each file as in `_metadata.file_path`: percent-encoded, with one slash after the scheme.
+    """Return the address of each file as in `_metadata.file_path`, percent-encoded.
+
+    A local address has one slash after the scheme.
 
     Raises:
         CorruptDataFileError: Spark reads a file under another name.

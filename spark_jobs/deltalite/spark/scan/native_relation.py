@@ -1,4 +1,4 @@
-"""A native Spark relation over an explicit list of files. Only this module and `direct_write` use Spark's internals.
+"""A native Spark relation over an explicit list of files. This module uses private classes of Spark.
 
 The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` gets its
 leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log. Column

@@ -140,7 +140,7 @@ class RelationFiles:
     def _native_relation(
         self, partitions: Sequence[ListedPartition], values: DataFrame | None, *, numbered: bool
     ) -> DataFrame | None:
-        """Return the relation over the files, or None if Spark's internals have changed.
+        """Return the relation over the files, or None if this Spark cannot make it (`NativeRelationError`).
 
         With `numbered`, the modification time of each file is the file's number in milliseconds.
         """

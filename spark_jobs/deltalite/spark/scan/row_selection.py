@@ -39,12 +39,13 @@ class RowSelection:
 
 
 def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
-    """Return, for each file with a deletion vector, the selection of its live rows, by file number.
+    """Return, for each file with deleted rows, the selection of its live rows, by file number.
 
     Vectors are read in parallel, because each may be a request to an object store.
 
     Raises:
         CorruptDataFileError: a vector is missing or damaged.
+        StorageError: the storage does not deliver a vector.
     """
     vectors = files["deletionVector"]
     numbers = pc.indices_nonzero(pc.is_valid(vectors)).to_pylist()

@@ -6,8 +6,9 @@
 - `removed`: the values of `valid_from` of the key's rows that the table loses.
 - `is_first`: whether this is the first row of its key in the frame.
 - `opened`, `closed`: whether the row is new, and whether it is no longer the current one.
-- `conflicts`, `conflict`: the number of events that differ from another one, and the sequence of one of them.
-  The sequence is null for a row of the table without a sequence.
+- `conflicts`, `conflict`: the number of sequences at which events of the key differ, and one of these sequences. Type
+  1 compares only events of the newest sequence. A row of the table without a sequence counts too, and then `conflict`
+  is null.
 - `duplicates`, `late`: counts of the source's rows; see `distinct_events`.
 """
 

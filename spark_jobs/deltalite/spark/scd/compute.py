@@ -29,6 +29,7 @@ def compute_scd(
 
     Raises:
         AmbiguousRowsError: rows of one key and sequence differ.
+        ConstraintViolationError: a row of the table has no sequence.
         SourceError: a row cannot be computed.
         CorruptDataFileError: a file of the table cannot be read.
     """

@@ -27,7 +27,7 @@ _ADD_ACTION = "add"
 
 
 class DirectWriteError(Exception):
-    """This Spark does not have the sink in the expected form."""
+    """This Spark does not have the sink in the expected form, or the sink left another manifest than expected."""
 
 
 def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[str], options: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ def manifest_uris(data: bytes) -> list[str]:
     """Return the files of a manifest as percent-encoded URIs.
 
     Raises:
-        DirectWriteError: the manifest does not have the expected form.
+        DirectWriteError: the manifest has another version than `v1`.
     """
     version, *lines = data.decode().splitlines()
     if version != "v1":

@@ -51,7 +51,8 @@ def fill_identities_of_good_rows(
     The rows are computed once, so that a row is either numbered or rejected. `marks` is the column with the marks
     (`row_marks`).
 
-    Raises: as `fill_identities`.
+    Raises:
+        ConstraintViolationError, SourceError: see `fill_identities`.
     """
     computed_rows = compute_once(rows)
     is_good = column_named(marks) == GOOD

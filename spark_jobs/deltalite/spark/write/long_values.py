@@ -3,7 +3,7 @@
 Spark writes each partition into a folder with the escaped value as its name. File systems allow names of 255 bytes, and
 one name is reserved for null. A longer value, or the text of the reserved name, gets a stand-in: a folder name with the
 hash of the value. The log gets the value itself, because directory names have no meaning for readers. If the value of a
-used stand-in is not known in advance, the rows are read a second time.
+used stand-in is not known in advance, the rows are read again, once for each partition column.
 Protocol: Add File and Remove File (`partitionValues`).
 """
 

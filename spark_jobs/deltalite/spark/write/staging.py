@@ -1,6 +1,6 @@
 """Writes rows into data files that no version of the table refers to yet.
 
-- Spark writes into a new directory below the table. Only this directory is listed, never the table.
+- Spark writes into a new directory below the table. A write lists only this directory, never the table.
 - If a rename is cheap, the name of the directory begins with `_`, so that no engine reads it as data. `publish` renames
   the files to the usual layout. On an object store the name is a short random prefix, and the files stay there.
 - The context manager removes uncommitted files on exit. If the process is killed, the files remain until a vacuum.
@@ -101,7 +101,10 @@ class DataFile:
 
     @property
     def task(self) -> int | None:
-        """The number of the Spark task that wrote the file, or None if the name lacks it, as after a move."""
+        """The number of the Spark task that wrote the staged file, or None if the name lacks it.
+
+        A published file may have another, random name, so its number means nothing.
+        """
         match = _TASK_NUMBER_PATTERN.match(self.name.rpartition("/")[2])
         return None if match is None else int(match[1])
 
