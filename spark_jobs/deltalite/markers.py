@@ -108,8 +108,8 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
     If the line is too long, it leaves out the phases. If this is not enough, it leaves out the partition names, the
-    audits or both (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in the
-    log, except the phases.
+    audits or both (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in
+    the log, except the phases.
     """
     for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))

@@ -253,7 +253,7 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
 def result_of_version(store: LogStore, version: int, app_id: str, metadata: Metadata | None = None) -> OperationResult:
     """Return the result of the run that committed `version`, marked as skipped.
 
-    The result names the touched partitions if the table's `metadata` is given.
+    The result names the touched partitions if the table's `metadata` is given, or if the commit sets the metadata.
 
     Raises:
         CommitStateUnknownError: the log no longer holds the commit.
@@ -339,7 +339,9 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
 def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
     """Return `earlier_result` for the newest snapshot, or None if there is no table.
 
-    Raises: as `earlier_result`.
+    Raises:
+        RerunDiffersError: as `earlier_result`.
+        TableError, StorageError: the log cannot be read.
     """
     snapshot = newest_snapshot(store)
     return None if snapshot is None else earlier_result(snapshot, store.root, identity)
@@ -348,7 +350,8 @@ def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
 def newest_snapshot(store: LogStore) -> Snapshot | None:
     """Return the newest snapshot, or None if there is no table.
 
-    Raises: as `Snapshot.load`.
+    Raises:
+        TableError, StorageError: the log cannot be read.
     """
     try:
         return Snapshot.load(store)
