@@ -116,7 +116,11 @@ def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: i
 
 
 def add_names_of_commits(store: LogStore, commits: Sequence[StoredFile], names_to_keep: NamesToKeep) -> None:
-    """Add the names in commits to `names_to_keep`; read several commits at a time. Raises: as `paths_and_vectors`."""
+    """Add the names in commits to `names_to_keep`; read several commits at a time.
+
+    Raises:
+        CorruptLogError, CorruptDataFileError: as `paths_and_vectors`.
+    """
     with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commits") as pool:
         for start in range(0, len(commits), _COMMITS_AT_ONCE):
             batch = commits[start : start + _COMMITS_AT_ONCE]

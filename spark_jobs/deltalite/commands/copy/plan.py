@@ -318,7 +318,7 @@ def plan_load(
 
     Raises:
         InvalidRequestError: the table forgets transactions.
-        CorruptLogError: the record cannot be read, or another engine has removed it.
+        CorruptLogError, UnsupportedFeatureError: the record cannot be read, or another engine has removed it.
         SourceError: more files are unreadable than `max_bad_share` allows.
         StorageError: the storage does not answer.
     """
