@@ -63,6 +63,7 @@ _KEYS: Mapping[AuditKind, tuple[str, ...]] = {
     AuditKind.FRESHNESS: ("max_age_hours", "as_of"),
 }
 _THRESHOLDS = ("min", "max", "max_rows", "max_share", "max_change", "max_age_hours", "as_of")
+_NUMBERS = ("min", "max", "max_share", "max_change", "max_age_hours")
 _KINDS_ON_NEW_ROWS = frozenset({AuditKind.ROWS, AuditKind.REFERENCES, AuditKind.AGGREGATE})
 
 
@@ -111,6 +112,10 @@ class Audit:
         if self.on is not None:
             convert_to_enum(self, "on", AuditScope)
         convert_to_enum(self, "level", AuditLevel)
+        for name in _NUMBERS:
+            number: object = getattr(self, name)
+            if isinstance(number, Decimal):  # JSON has no decimals
+                object.__setattr__(self, name, float(number))
         for problem, remedy in _faults(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
@@ -248,7 +253,7 @@ def _type_faults(audit: Audit) -> Iterator[Fault]:
     """Yield a fault for each parameter that must be a number, or a whole number, and is not."""
     for names, types, text in (
         (("max_rows", "samples", "version_as_of"), (int,), "a whole number"),
-        (("min", "max", "max_share", "max_change", "max_age_hours"), (int, float, Decimal), "a number"),
+        (_NUMBERS, (int, float), "a number"),
     ):
         for name in names:
             value = getattr(audit, name)
