@@ -165,7 +165,9 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
     """Return the newest commit of the app id; under an idempotency key, the newest commit of this run if there is one.
 
-    None if the log holds no commit of the app id.
+    The search for a commit of this run ends at a commit long before the start of the DAG run. A clear of a finished DAG
+    run sets a new start, so the search may not find a commit from before the clear. None if the log holds no commit of
+    the app id.
     """
     current = RunProvenance.from_values(identity.provenance)
     newest = None
@@ -179,9 +181,9 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 
 
 def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
-    """Whether the commit is older than the current DAG run by more than the clock skew.
+    """Whether the commit is older than the start of the current DAG run by more than the clock skew.
 
-    No commit below it can then belong to the current DAG run.
+    No commit below it can then belong to the current DAG run since that start.
     """
     start, committed_ms = parse_time(current.run_start), _long(commit.info.get("timestamp"))
     return (

@@ -134,7 +134,7 @@ def is_before(txn: SetTransaction, time: datetime) -> bool:
 
 
 def _is_later_dag_run(current: RunProvenance, earlier: RunProvenance) -> bool:
-    """Whether the current DAG run began after the commit's DAG run: it was cleared, or created again under one id."""
+    """Whether the current DAG run began after the commit's DAG run, because it was cleared or created again."""
     start, earlier_start = parse_time(current.run_start), parse_time(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 
