@@ -248,7 +248,8 @@ def repeated_name(names: Iterable[str]) -> str | None:
 def convert_to_enum(request: Any, name: str, enum: type[StrEnum]) -> None:
     """Convert the text in the field `name` to a member of `enum`, because commands compare members by identity.
 
-    Raises `InvalidRequestError` if no member has this text.
+    Raises:
+        InvalidRequestError: no member has this text.
     """
     value = getattr(request, name)
     try:

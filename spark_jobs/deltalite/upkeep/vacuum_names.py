@@ -149,7 +149,11 @@ def paths_and_vectors(store: LogStore, commit: StoredFile) -> tuple[set[str], se
 def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
     """Return the path of a file action, and the real name of the file with its deletion vector, if any.
 
-    `source` is the name of the commit. Raises `CorruptLogError` if the action contains no path or a malformed vector.
+    `source` is the name of the commit.
+
+    Raises:
+        CorruptLogError: the action contains no path or a malformed vector.
+        CorruptDataFileError: the vector has an invalid file name.
     """
     path, vector = body.get("path"), body.get("deletionVector")
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
