@@ -15,7 +15,7 @@
     │   └── CorruptLogError
     │       ├── VersionGapError
     │       └── CorruptCheckpointError
-    ├── RefusedWriteError                    the table does not accept these rows or this schema
+    ├── RefusedWriteError                    the table does not accept the operation, its rows or their schema
     │   ├── SchemaMismatchError
     │   ├── ConstraintViolationError
     │   ├── AppendOnlyError
@@ -25,7 +25,7 @@
     │   ├── MultipleMatchesError
     │   ├── AmbiguousRowsError
     │   └── AuditFailedError
-    │       └── ApprovalNeededError          only audits of level 'ask' did not pass; a person decides
+    │       └── ApprovalNeededError          only audits of level 'ask' refuse the rows; a person decides
     ├── SourceError                          the input of a task cannot be read
     │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
     │   ├── SourceChangedError               a source file changed during the read; the task is retried
@@ -129,7 +129,7 @@ class VersionNotFoundError(TableError):
 
 
 class TimestampOutOfRangeError(TableError):
-    """The table had no version at that time."""
+    """The time selects no version: it is before the first readable one, or too late, such as in the future."""
 
     exit_code = 34
 
@@ -159,7 +159,7 @@ class CorruptCheckpointError(CorruptLogError):
 
 
 class CorruptDataFileError(TableError):
-    """A data file is missing, or does not match its entry in the log."""
+    """A data file or a deletion vector is missing or unreadable, or does not match its entry in the log."""
 
     exit_code = 39
 
@@ -186,7 +186,7 @@ class ChangeFeedUnavailableError(TableError):
 
 
 class RefusedWriteError(DeltaLiteError):
-    """The table does not accept these rows or their schema."""
+    """The table does not accept the operation, its rows or their schema."""
 
     exit_code = 50
 
@@ -198,19 +198,19 @@ class SchemaMismatchError(RefusedWriteError):
 
 
 class ConstraintViolationError(RefusedWriteError):
-    """A row violates NOT NULL or a constraint, or lies outside the replaced range."""
+    """The rows break a rule of the table or of the request, such as NOT NULL, a constraint or the replaced range."""
 
     exit_code = 52
 
 
 class AppendOnlyError(RefusedWriteError):
-    """The table is append-only and the operation removes rows."""
+    """The table is append-only, and the operation would change or remove rows."""
 
     exit_code = 53
 
 
 class RerunRefusedError(RefusedWriteError):
-    """The files of the earlier run cannot be replaced, because a later operation rewrote them."""
+    """The files of the earlier run cannot be replaced: they were rewritten or removed, or their commit is gone."""
 
     exit_code = 54
 
@@ -228,13 +228,13 @@ class OutOfOrderError(RefusedWriteError):
 
 
 class AuditFailedError(RefusedWriteError):
-    """An audit of level 'fail' did not pass, or nobody has accepted the rows that an audit of level 'ask' refuses."""
+    """An audit of level 'fail' or 'quarantine' did not pass, or nobody has accepted the rows of one of level 'ask'."""
 
     exit_code = 59
 
 
 class ApprovalNeededError(AuditFailedError):
-    """Only audits of level 'ask' did not pass, so a person decides. Nothing is committed."""
+    """Only audits of level 'ask' refuse the rows, so a person decides. Nothing is committed."""
 
     exit_code = 110
 
@@ -315,13 +315,13 @@ class ConcurrentModificationException(DeltaLiteError):
 
 
 class ConcurrentWriteException(ConcurrentModificationException):
-    """Another writer committed first, and this operation cannot determine whether the commits conflict."""
+    """The commit lost every race for a version, the log lost the read version, or a vacuum may delete needed files."""
 
     exit_code = 81
 
 
 class MetadataChangedException(ConcurrentModificationException):
-    """The winning commit changed the table's metadata."""
+    """The winning commit changed the table's metadata, or domain metadata such as the clustering columns."""
 
     exit_code = 82
 
@@ -339,7 +339,7 @@ class ConcurrentAppendException(ConcurrentModificationException):
 
 
 class ConcurrentDeleteReadException(ConcurrentModificationException):
-    """The winning commit removed files that this operation read."""
+    """The winning commit removed files that this operation read, or added such files again with other values."""
 
     exit_code = 85
 
@@ -351,7 +351,7 @@ class ConcurrentDeleteDeleteException(ConcurrentModificationException):
 
 
 class ConcurrentTransactionException(ConcurrentModificationException):
-    """The winning commit has an app id that this operation depends on."""
+    """An earlier attempt of this run, or another run with the same app id, committed first."""
 
     exit_code = 87
 
@@ -363,13 +363,13 @@ class ConcurrentFlowException(ConcurrentTransactionException):
 
 
 class CommitStateUnknownError(DeltaLiteError):
-    """Storage did not answer the put, and the log cannot be read. The commit may or may not be in the log."""
+    """Storage did not answer the put, or does not show the commit. The commit may or may not be in the log."""
 
     exit_code = 90
 
 
 class MaintenanceError(DeltaLiteError):
-    """The maintenance of some tables of a lake failed. The job tried all other tables, as far as the budget allows."""
+    """The maintenance of some tables of a lake failed. The job tried all other tables, as far as the budget allowed."""
 
     exit_code = 100
 

@@ -3,9 +3,10 @@
 A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request. The parser ignores a line
 with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
-merge, is compressed (zlib, base64). A result with the rows of many tables is split into several lines, its parts. A
-question about audits is always split. The parser never raises an error: it returns None for any other line. If no
-marker arrives, the worker reads the table's log, which holds the same facts. Standard library only.
+merge, is compressed (zlib, base64). If a result with the rows of many tables is still too long, it is split into
+several lines, its parts. A question about audits is always split. The parser never raises an error: it returns None for
+any other line. If the marker of a commit does not arrive, the worker reads the table's log, which holds the same facts.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -106,9 +107,9 @@ def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
-    If the line is too long, it leaves out the phases. If this is not enough, it leaves out the partition names or the
-    audits (`partitions` or `audits` is None). Without a line, the worker finds the same facts in the log, except the
-    phases.
+    If the line is too long, it leaves out the phases. If this is not enough, it leaves out the partition names, the
+    audits or both (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in
+    the log, except the phases.
     """
     for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
@@ -120,7 +121,7 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
 
 
 def result_markers(result: OperationResult, nonce: str = NO_NONCE) -> list[str]:
-    """Return the marker lines for `result`: one line, or the parts of a result with rows of tables, or no line."""
+    """Return the marker lines for `result`: one line if it fits, else its parts if it has rows of tables, else none."""
     line = result_marker(result, nonce=nonce)
     if line is not None:
         return [line]
@@ -179,11 +180,11 @@ def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError
     if match is None:
         return None
     prefix, line_nonce, checksum, text = match.groups()
-    if not hmac.compare_digest(line_nonce.encode(), nonce.encode()) or checksum != _checksum(text):
+    if not hmac.compare_digest(_bytes_of(line_nonce), _bytes_of(nonce)) or checksum != _checksum(text):
         return None
     try:
         return _parse(prefix, json.loads(text if text.startswith("{") else _unpack(text)))
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
         return None
 
 
@@ -191,7 +192,7 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
     """Return the value that the JSON of a marker describes.
 
     Raises:
-        ValueError, TypeError, KeyError: the JSON has another shape.
+        ValueError, TypeError, KeyError, AttributeError: the JSON has another shape.
     """
     if prefix == _RESULT:
         return _result_of(body)
@@ -237,7 +238,12 @@ def _pack(body: str) -> str:
 
 
 def _unpack(text: str, max_bytes: int = _MAX_UNPACKED_BYTES) -> bytes:
-    """Return the bytes that `_pack` packed. Raises `ValueError` if they are incomplete, or more than `max_bytes`."""
+    """Return the bytes that `_pack` packed.
+
+    Raises:
+        ValueError: the text is not base64, or the bytes are incomplete or more than `max_bytes`.
+        zlib.error: the bytes are not compressed.
+    """
     decompressor = zlib.decompressobj()
     body = decompressor.decompress(b64decode(text, validate=True), max_bytes + 1)
     if len(body) > max_bytes or not decompressor.eof:
@@ -246,4 +252,9 @@ def _unpack(text: str, max_bytes: int = _MAX_UNPACKED_BYTES) -> bytes:
 
 
 def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
+    return f"{zlib.crc32(_bytes_of(text)):08x}"
+
+
+def _bytes_of(text: str) -> bytes:
+    """Return the text in UTF-8. A line of output may hold unpaired surrogates."""
+    return text.encode(errors="surrogatepass")

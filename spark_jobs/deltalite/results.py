@@ -80,7 +80,7 @@ class AuditResult:
         """Return the result from the values that `as_dict` returned.
 
         Raises:
-            ValueError, TypeError: the values have another shape.
+            TypeError: the values have another shape.
         """
         result = cls(**values)
         for text in (result.name, result.kind, result.on, result.level, result.threshold):
@@ -143,9 +143,11 @@ class QuarantineResult:
 class OperationResult:
     """The result of an operation; its dictionary is the task's XCom.
 
-    - `version`: the version of this run's commit. If `skipped` is true, an earlier task attempt made that commit. None
-      if the log no longer holds the commit, or if a caller without a run identity did not change the table.
-    - `timestamp`: the time in the commit's provenance, in milliseconds UTC. Use the version for time travel.
+    - `version`: the version of this run's commit, which an earlier task attempt may have made. Without a commit, it is
+      the version that the run read. None if the log no longer holds the commit, or if the run read no version.
+    - `skipped`: whether this attempt had nothing to do, because an earlier attempt has committed or nothing is new.
+    - `timestamp`: the time in the commit's provenance, in milliseconds UTC. Use the version for time travel. Without a
+      commit it is None, or the end of a maintenance of many tables.
     - `metrics`: the operation metrics, under Spark's names.
     - `source_versions`: the versions of the Delta tables that the operation read, by the names of their views.
     - `out_of_order`: whether runs of later data intervals had changed rows that the operation may have touched.
@@ -202,7 +204,11 @@ class OperationResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the result from the values that `as_dict` returned."""
+        """Return the result from the values that `as_dict` returned. `check_field_types` checks its fields.
+
+        Raises:
+            ValueError, TypeError, AttributeError: the values have another shape.
+        """
         partitions = values.get("partitions", ())
         flows = {name: FlowRange(**flow_range) for name, flow_range in dict(values.get("flows", {})).items()}
         audits, quarantine = values.get("audits", ()), values.get("quarantine")
@@ -345,7 +351,7 @@ def check_field_types(result: OperationResult) -> None:
 
 
 def _check_phases(phases: Mapping[str, float]) -> None:
-    """Check the seconds of the phases. Raises `TypeError`, or `ValueError` for a negative or infinite number."""
+    """Check the seconds of the phases. Raises `TypeError`, or `ValueError` for a negative or non-finite number."""
     check_type(phases, dict)
     for seconds in phases.values():
         check_type(seconds, int, float)

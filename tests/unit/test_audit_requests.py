@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from deltalite.errors import InvalidRequestError
@@ -113,3 +115,9 @@ def test_a_request_has_at_most_100_audits():
 def test_a_check_names_at_most_one_version(options, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         CheckRequest(table="/t", audits=(Audit(name="a", rows="x"),), **options)
+
+
+def test_a_decimal_limit_survives_json():
+    request = CheckRequest(table="/t", audits=(Audit(name="a", aggregate="sum(x)", min=Decimal("0.29")),))
+    (audit,) = CheckRequest.from_json(request.to_json()).audits
+    assert audit.min == 0.29 and audit.threshold == "min=0.29"

@@ -89,6 +89,7 @@ def compress(text: bytes) -> str:
         forged_marker("DELTALITE-RESULT", compress(b"x")[:-8] + "===="),
         forged_marker("DELTALITE-RESULT", compress(b"[" * 60_000)),
         forged_marker("DELTALITE-RESULT", "{" + '"a":[' * 100),
+        forged_marker("DELTALITE-RESULT", compress(b"[1]")),
         forged_marker("DELTALITE-RESULT", "{}"),
         forged_marker("DELTALITE-RESULT", '{"table": "/t"}'),
         forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"version": "4"})),
@@ -104,6 +105,7 @@ def compress(text: bytes) -> str:
         forged_marker("DELTALITE-STARTED", '{"application_id": "app-1", "ui_url": 4}'),
         forged_marker("DELTALITE-STARTED", '"app-1"'),
         forged_marker("DELTALITE-STARTED", "null"),
+        "DELTALITE-RESULT \ud800 00000000 {}",
         result_marker(RESULT) + " " * MAX_MARKER_BYTES,
     ],
 )

@@ -30,7 +30,7 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
 
     Raises:
         AuditFailedError: an audit of level `fail` did not pass.
-        InvalidRequestError: SQL of an audit is wrong, or cannot be computed for a row.
+        InvalidRequestError: SQL of an audit is wrong, or SQL of an audit of level `fail` cannot be computed for a row.
         TableError: the table, the version, or the previous version (for `max_change`) cannot be read.
         DeltaLiteError: storage failed.
     """

@@ -1,7 +1,8 @@
 """The checkpoint command: writes the checkpoint and the checksum of the newest version, and cleans the log.
 
-The command commits nothing, so it records no run. It does not replace an existing checkpoint, so a second run writes
-nothing. If the checkpoint fails, the task fails. The post-commit upkeep, in contrast, only logs such an error.
+The command commits nothing, so it records no run. It does not replace a readable checkpoint, so a second run on the
+same version writes nothing. If the checkpoint fails, the task fails. The post-commit upkeep, in contrast, only logs
+such an error.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ The steps:
 1. Plan on a snapshot: the files to delete.
 2. Commit VACUUM START. Read the commits since the snapshot, and keep the files that they need.
 3. Delete the files, then the empty folders.
-4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure, VACUUM END has the
-   status FAILED and no `txn`, so that a retry deletes the remaining files.
-5. Delete the manifests of loaded files that no readable version needs (`upkeep.loaded_files`).
+4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure in step 3, VACUUM END
+   has the status FAILED and no `txn`, so that a retry deletes the remaining files.
+5. Delete the parts of the record of loaded files that no readable version needs (`upkeep.loaded_files`).
 
-If the process is killed, all versions of the table stay intact, and the log has a VACUUM START without a VACUUM END.
+If the process is killed, all versions within the retention stay complete. If this happens between the steps 2 and 4,
+the log has a VACUUM START without a VACUUM END.
 delta-spark: VacuumCommand.
 """
 
@@ -232,7 +233,7 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
 
 
 def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
-    """Delete the manifests of loaded files that no version needs. If this fails, log a warning."""
+    """Delete the parts of the record of loaded files that no version needs. If this fails, log a warning."""
     try:
         deleted = delete_unneeded_records(store, now_ms=time_ms)
     except DeltaLiteError as error:

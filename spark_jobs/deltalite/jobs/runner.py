@@ -5,9 +5,9 @@ only its name.
 
 The job prints marker lines with the nonce of the request to stdout: first its application, then its result or error.
 The process ends with the exit code of the error, so the operator need not parse text. After the command has returned,
-no error fails the job. On SIGTERM the job removes its uncommitted files. The log of the job shows no secret of the
-request. The second and later lines of a log message are indented, so that they cannot look like log messages. The
-result, and the log of a failed job, have the seconds of the job's phases (`deltalite.phases`).
+an error while Spark stops does not fail the job. On SIGTERM the job removes its uncommitted files. The log of the job
+shows no secret of the request. The second and later lines of a log message are indented, so that they cannot look like
+log messages. The result, and the log of a failed job, have the seconds of the job's phases (`deltalite.phases`).
 """
 
 from __future__ import annotations

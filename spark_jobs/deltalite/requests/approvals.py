@@ -1,6 +1,6 @@
 """The question of a job to a person about its audits, and the approval with which the job runs again.
 
-1. Only audits of level `ask` do not pass. The job commits nothing and prints an `AuditQuestion`.
+1. Only audits of level `ask` refuse the rows. The job commits nothing and prints an `AuditQuestion`.
 2. A person reads the question and decides.
 3. After an approval the job runs again. Its request has the `Approval`, which names the values that the person saw.
 

@@ -63,6 +63,7 @@ _KEYS: Mapping[AuditKind, tuple[str, ...]] = {
     AuditKind.FRESHNESS: ("max_age_hours", "as_of"),
 }
 _THRESHOLDS = ("min", "max", "max_rows", "max_share", "max_change", "max_age_hours", "as_of")
+_NUMBERS = ("min", "max", "max_share", "max_change", "max_age_hours")
 _KINDS_ON_NEW_ROWS = frozenset({AuditKind.ROWS, AuditKind.REFERENCES, AuditKind.AGGREGATE})
 
 
@@ -78,11 +79,13 @@ class Audit:
     - `aggregate`: SQL with aggregate functions that returns a number, or a boolean that must be true.
     - `freshness`: a column of dates or timestamps. Its newest value must be at most `max_age_hours` before `as_of`.
 
-    `max_rows` (default 0) and `max_share` (a number from 0 to 1) limit the bad rows. `min` and `max` limit a number.
+    `max_rows` and `max_share` (a number from 0 to 1) limit the bad rows. Without both, no row may be bad. `min` and
+    `max` limit a number.
     `max_change` limits the difference between the row counts before and after, as a share of the count before.
     `samples` is the number of bad rows that the log shows if the audit does not pass; 0 for none.
 
-    An audit of level `quarantine` leaves its bad rows out of the commit. Its default limit is `max_share=0.5`.
+    An audit of level `quarantine` leaves its bad rows out of the commit. Its default limit is `max_share=0.5`. Without
+    other limits, all such audits together have this limit too.
     """
 
     name: str
@@ -109,6 +112,10 @@ class Audit:
         if self.on is not None:
             convert_to_enum(self, "on", AuditScope)
         convert_to_enum(self, "level", AuditLevel)
+        for name in _NUMBERS:
+            number: object = getattr(self, name)
+            if isinstance(number, Decimal):  # JSON has no decimals
+                object.__setattr__(self, name, float(number))
         for problem, remedy in _faults(self):
             raise InvalidRequestError(problem, remedy=remedy)
 
@@ -243,10 +250,10 @@ def _row_count_faults(audit: Audit) -> Iterator[Fault]:
 
 
 def _type_faults(audit: Audit) -> Iterator[Fault]:
-    """Yield a fault for each threshold that is no number, or no whole number where one is needed."""
+    """Yield a fault for each parameter that must be a number, or a whole number, and is not."""
     for names, types, text in (
         (("max_rows", "samples", "version_as_of"), (int,), "a whole number"),
-        (("min", "max", "max_share", "max_change", "max_age_hours"), (int, float, Decimal), "a number"),
+        (_NUMBERS, (int, float), "a number"),
     ):
         for name in names:
             value = getattr(audit, name)

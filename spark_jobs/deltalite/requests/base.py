@@ -47,12 +47,12 @@ class RunIdentity:
     """The identity of a run: the key of idempotency, and the details that history shows.
 
     `app_id` is made from the DAG run and the task, or from the author's `idempotency_key`. `txn_version` is the lowest
-    transaction version that the run may commit: the generation if a cleared task writes again, else 0.
+    transaction version that the run may commit: 0 with `on_rerun="skip"`, else the generation.
     Protocol: Transaction Identifiers.
 
-    The commit stores `details` (DAG, task, run, try, map index, data interval), `generation` and the digests in
-    `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` contains a short
-    digest of each parameter.
+    The commit stores `details` (such as the DAG, the task, the run, the try number, the map index and the data
+    interval), `generation` and the digests in `commitInfo.userMetadata`. `request_digest` is the digest of the request,
+    and `parameter_digests` contains a short digest of each parameter.
 
     The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` has the prefix
     and the suffix that these app ids share. It is None if the app id does not contain a map index. `is_of_cleared_run`
@@ -248,7 +248,8 @@ def repeated_name(names: Iterable[str]) -> str | None:
 def convert_to_enum(request: Any, name: str, enum: type[StrEnum]) -> None:
     """Convert the text in the field `name` to a member of `enum`, because commands compare members by identity.
 
-    Raises `InvalidRequestError` if no member has this text.
+    Raises:
+        InvalidRequestError: no member has this text.
     """
     value = getattr(request, name)
     try:

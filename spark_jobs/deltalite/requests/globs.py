@@ -19,13 +19,13 @@ _REMEDY = r"Correct the pattern; write \* for a literal star."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePattern:
-    """The alternatives of a pattern, each as the regular expressions of its parts. An empty one matches everything."""
+    """The alternatives of a pattern, each as the regular expressions of its parts. An empty one selects all files."""
 
     alternatives: tuple[tuple[re.Pattern[str], ...], ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the pattern with this text; the empty text matches everything.
+        """Return the pattern with this text; the empty text selects all files.
 
         Raises:
             InvalidRequestError: the pattern is malformed, or has too many alternatives.

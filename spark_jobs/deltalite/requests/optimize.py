@@ -1,7 +1,7 @@
 """The request of an optimize task.
 
-Sizes are bytes of stored files. Without `target_file_size`, the table's `delta.targetFileSize` applies. The command
-checks that the columns of `z_order_by` and `where` exist and have suitable types.
+Sizes are bytes of stored files. Without `target_file_size`, the table's `delta.targetFileSize` applies, or else 256
+MiB. The command checks that the columns of `z_order_by` and `where` exist and have suitable types.
 """
 
 from __future__ import annotations

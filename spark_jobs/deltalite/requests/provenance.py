@@ -26,8 +26,8 @@ class RunProvenance:
 
     `generation` is the number of clears of the task before the commit. `request_digest` is the digest of the task's
     request, and `parameter_digests` contains a short digest of each parameter. `run_start` is the start of the DAG run;
-    it differs if the run was deleted and created again with the same id. `out_of_order` is True if runs of later data
-    intervals had committed earlier.
+    it differs if the finished run was cleared, or deleted and created again with the same id. `out_of_order` is True if
+    runs of later data intervals had committed earlier.
     """
 
     dag_id: str | None = None

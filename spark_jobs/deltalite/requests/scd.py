@@ -27,12 +27,12 @@ class OnSameSequence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScdRequest(RowsRequest):
-    """A request to apply the rows of `sources`, or of the `query` over them, to a history table.
+    """A request to apply the rows of `sources`, or of the `query` over them, to a table of type 1 or 2 (`scd_type`).
 
     `sequence_by` (SQL) orders the rows of a key. A row for which `delete_when` (SQL) is true deletes its key.
     `valid_from`, `valid_to`, `current` and `events` name the columns that the table has in addition to those of the
-    source. Audits of level `quarantine` reject source rows, which go to the table `quarantine`. See `DeltaScdOperator`
-    for the meaning of each parameter.
+    source. A table of type 1 has only `valid_from` and `current`. Audits of level `quarantine` reject source rows,
+    which go to the table `quarantine`. See `DeltaScdOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "scd"

@@ -32,7 +32,7 @@ class Measurement:
     - `value`: the number of bad rows, the number of rows, the value of the aggregate, or the newest time in
       milliseconds UTC; None if there is no value.
     - `rows`: the number of rows in the scope, if it was counted.
-    - `before`: the number of rows of the version before, None without such a version.
+    - `before`: the number of rows of the version before, if it was counted; None without such a version.
     - `version`: the version of the other table that was read, if any.
     - `error`: the reason why the SQL of the audit fails for a row, if it fails.
     """

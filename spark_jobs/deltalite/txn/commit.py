@@ -78,6 +78,10 @@ def commit(
         ConcurrentModificationException: a winning commit conflicts with the proposal, all attempts failed, or the log
             no longer holds the read version.
         CommitStateUnknownError: it is unknown whether the commit is in the log or may still appear there.
+        InvalidRequestError: the statistics of an added file lack the number of records, which the table needs.
+        ConstraintViolationError: the table has used up its row ids.
+        CorruptLogError, CorruptDataFileError: a winning commit, the commit below or a deletion vector is invalid, or
+            the commit below is missing.
         StorageError: storage failed, and the commit is not in the log.
     """
     _check_base(store, proposal.base.version)

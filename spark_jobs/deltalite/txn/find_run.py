@@ -165,7 +165,9 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
     """Return the newest commit of the app id; under an idempotency key, the newest commit of this run if there is one.
 
-    None if the log holds no commit of the app id.
+    The search for a commit of this run ends at a commit long before the start of the DAG run. A clear of a finished DAG
+    run sets a new start, so the search may not find a commit from before the clear. None if the log holds no commit of
+    the app id.
     """
     current = RunProvenance.from_values(identity.provenance)
     newest = None
@@ -179,9 +181,9 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 
 
 def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
-    """Whether the commit is older than the current DAG run by more than the clock skew.
+    """Whether the commit is older than the start of the current DAG run by more than the clock skew.
 
-    No commit below it can then belong to the current DAG run.
+    No commit below it can then belong to the current DAG run since that start.
     """
     start, committed_ms = parse_time(current.run_start), _long(commit.info.get("timestamp"))
     return (
@@ -253,7 +255,7 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
 def result_of_version(store: LogStore, version: int, app_id: str, metadata: Metadata | None = None) -> OperationResult:
     """Return the result of the run that committed `version`, marked as skipped.
 
-    The result names the touched partitions if the table's `metadata` is given.
+    The result names the touched partitions if the table's `metadata` is given, or if the commit sets the metadata.
 
     Raises:
         CommitStateUnknownError: the log no longer holds the commit.
@@ -339,7 +341,9 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
 def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
     """Return `earlier_result` for the newest snapshot, or None if there is no table.
 
-    Raises: as `earlier_result`.
+    Raises:
+        RerunDiffersError: as `earlier_result`.
+        TableError, StorageError: the log cannot be read.
     """
     snapshot = newest_snapshot(store)
     return None if snapshot is None else earlier_result(snapshot, store.root, identity)
@@ -348,7 +352,8 @@ def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
 def newest_snapshot(store: LogStore) -> Snapshot | None:
     """Return the newest snapshot, or None if there is no table.
 
-    Raises: as `Snapshot.load`.
+    Raises:
+        TableError, StorageError: the log cannot be read.
     """
     try:
         return Snapshot.load(store)

@@ -70,7 +70,7 @@ def result_without_new_versions(
     """Return the result of a run that commits nothing, because no incremental source has a new version.
 
     Args:
-        request: the request of an append or a merge.
+        request: the request of an append, a merge or a history.
         base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """

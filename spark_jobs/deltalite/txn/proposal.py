@@ -108,7 +108,7 @@ class Proposal:
     - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
       not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
       a MERGE, because the effect of a source row depends on all target rows that it matches.
-    - `revives_files`: whether the commit adds removed files again, which a vacuum may delete.
+    - `revives_files`: whether the commit adds removed files again, although a vacuum may delete them.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
     - `audits_table`: whether audits examined the table after the commit. The commit then conflicts with every winning
       commit that changes rows, also with a blind append.

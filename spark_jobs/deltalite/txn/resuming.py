@@ -1,12 +1,17 @@
 """Decides whether a run resumes the commit with its app id, or does its work.
 
 A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
-id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. It may only
-resume a commit of the same request. If the request differs, `on_rerun` decides:
+id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. For such a
+run, `on_rerun` decides:
 
+- With `skip` the run resumes a commit of the same request. It fails if the request differs.
 - With `write` the run does its work.
-- With `replace` the run does its work, unless the app id names the position of a mapped task.
-- In all other cases the run fails, because the commit did not do this request.
+- With `replace` the run does its work. It fails if the request differs and the app id names the position of a mapped
+  task.
+
+Two such runs resume the commit with `write` or `replace` too: a late task attempt of an older generation, and a DAG run
+that was created again with the same request. If one of the two requests has no digest, the transaction version and the
+times decide.
 
 The functions here do no I/O. Protocol: Transaction Identifiers.
 """
@@ -129,7 +134,7 @@ def is_before(txn: SetTransaction, time: datetime) -> bool:
 
 
 def _is_later_dag_run(current: RunProvenance, earlier: RunProvenance) -> bool:
-    """Whether the current DAG run began after the commit's DAG run: it was cleared, or created again under one id."""
+    """Whether the current DAG run began after the commit's DAG run, because it was cleared or created again."""
     start, earlier_start = parse_time(current.run_start), parse_time(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 

@@ -58,8 +58,8 @@ class RowMerger:
         condition of this module does not hold.
 
         Raises:
-            CorruptDataFileError: a vector cannot be read.
-            StorageError: the merged vectors cannot be written.
+            CorruptDataFileError: a vector is missing or invalid.
+            StorageError: storage does not answer, or the merged vectors cannot be written.
         """
         # Condition 1
         if not proposal.row_level:

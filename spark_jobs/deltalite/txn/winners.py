@@ -1,14 +1,17 @@
 """The conflict rules: whether the current transaction may commit on top of a winning commit.
 
 `judge` compares a proposal with one winning commit and does no I/O. It returns a conflict that names the winning commit
-in four cases:
+in these cases:
 
+- The winning commit has the app id of this run, and did not do the work of this run.
+- The winning commit started a vacuum, which may delete files that the proposal brings back.
 - The winning commit changed the table's rules.
 - The winning commit set the source offset of a flow, or the record of loaded files, that the operation read.
 - The winning commit added rows that the operation would have read.
-- The winning commit removed files that the proposal depends on.
+- The winning commit removed files that the proposal depends on, or added them again with other values.
 
-Otherwise the proposal goes on top of the winning commit.
+If the winning commit did the work of this run, or is the commit of this proposal, the verdict says so. Otherwise the
+proposal goes on top of the winning commit.
 
 A winning commit may only move rows to new files. Such files do not conflict, unless the proposal removes the old files
 too. The read set then follows the rows to their new files.

@@ -87,6 +87,7 @@ def write_checkpoint(
 
     Raises:
         CorruptLogError: the encoded checkpoint does not hold the files of the snapshot; nothing is published.
+        DeltaLiteError: the log cannot be read, or a file cannot be written.
     """
     # Counting the files also removes an unreadable checkpoint from the segment.
     file_count = _file_count(snapshot)
@@ -133,7 +134,11 @@ def estimate_file_count(snapshot: Snapshot) -> int:
 
 
 def encode_classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
-    """Encode the whole checkpoint as one file. Raises `BlocksInvalidated`, as `Snapshot.file_blocks`."""
+    """Encode the whole checkpoint as one file.
+
+    Raises:
+        BlocksInvalidated: as `Snapshot.file_blocks`.
+    """
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     types = {**NON_FILE_TYPES, **rows.file_types}
     with closing(_ActionWriter(types)) as writer:
@@ -179,7 +184,11 @@ def publish_v2(
 
 
 def check_file_count(snapshot: Snapshot, adds: int, expected: int) -> None:
-    """Check that a checkpoint holds as many files as the snapshot. Raises `CorruptLogError`."""
+    """Check that a checkpoint holds as many files as the snapshot.
+
+    Raises:
+        CorruptLogError: the numbers of files differ.
+    """
     if adds != expected:
         raise CorruptLogError(
             f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "

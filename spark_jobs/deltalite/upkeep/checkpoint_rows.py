@@ -90,7 +90,8 @@ class CheckpointRows:
     def files(self) -> Iterator[tuple[str, pa.StructArray]]:
         """Yield the active files and the unexpired tombstones in blocks, as (`add` or `remove`, rows).
 
-        Raises `BlocksInvalidated`, as `Snapshot.file_blocks`.
+        Raises:
+            BlocksInvalidated: as `Snapshot.file_blocks`.
         """
         columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
         for block in _even_blocks(self._snapshot.file_blocks(columns, max_rows=_READ_ROWS)):

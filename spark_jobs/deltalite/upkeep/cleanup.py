@@ -8,9 +8,9 @@
 4. It deletes files in the order of their versions, so the remaining versions have no gap after a kill. It deletes a
    commit before the checkpoint of its version.
 5. It deletes no log file if checkpoint protection forbids the deletion (`checkpoint_protection`).
-6. It deletes a sidecar if no remaining checkpoint names it and it is older than a day. The checkpoint of a younger
-   sidecar may still be in progress, because a writer publishes the sidecars first.
-7. It deletes temporary files of killed writers that are older than the retention and older than a day.
+6. It deletes a sidecar if no remaining checkpoint names it and it was written before yesterday (UTC). The checkpoint of
+   a younger sidecar may still be in progress, because a writer publishes the sidecars first.
+7. It deletes temporary files of killed writers that were written before the cutoff and before yesterday (UTC).
 
 Protocol: Metadata Cleanup, Handling Backward compatibility while moving to UUID-named v2 Checkpoints.
 """

@@ -44,6 +44,8 @@ def derive_state(store: LogStore, version: int) -> DerivedState | None:
     - The version has a checksum.
     - None of the last 20 versions has a checksum, or a later commit is missing.
     - This library did not make the checksum and all later commits.
+    - The checksum lacks a number of deleted rows or vectors, or the counts are unknown after a later commit
+      (`counts_after_commit`).
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -63,7 +65,10 @@ def derive_state(store: LogStore, version: int) -> DerivedState | None:
 
 
 def _state_of_checksum(store: LogStore, listing: Listing, version: int) -> DerivedState | None:
-    """Return the state in the checksum of a version, or None if this library did not make the checksum."""
+    """Return the state in the checksum of a version.
+
+    None if this library did not make the checksum, or if the checksum is invalid or lacks a count.
+    """
     file_name = listing.checksums[version].name
     data = store.read(file_name)
     checksum = None if data is None else parse_version_checksum(data, file_name)

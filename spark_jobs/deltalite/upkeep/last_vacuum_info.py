@@ -2,7 +2,7 @@
 
 A lite vacuum, which reads only the log, begins after that version. delta-spark also writes the file, but leaves it
 empty after a full vacuum. Here a full vacuum records its version too, so the next vacuum can be lite. If the file is
-invalid, a lite vacuum begins with the oldest commit. delta-spark: LastVacuumInfo.
+missing or invalid, a lite vacuum needs all commits from version 0 on. delta-spark: LastVacuumInfo.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def read_last_vacuum(store: LogStore) -> int | None:
 
 
 def advance_last_vacuum(store: LogStore, version: int | None) -> None:
-    """Record a version as vacuumed, unless a newer one is recorded. Never raises, because the file is only a hint."""
+    """Record a version as vacuumed, unless it or a newer one is recorded.
+
+    If the storage fails, only log a warning, because the file is only a hint.
+    """
     try:
         recorded_version = read_last_vacuum(store)
         is_newer = version is not None and version > (-1 if recorded_version is None else recorded_version)

@@ -69,7 +69,7 @@ def delete_unneeded_records(store: LogStore, *, now_ms: int) -> int:
 
     Raises:
         TableNotFoundError: there is no table any more.
-        CorruptLogError: the log or a needed manifest cannot be read. Nothing was deleted.
+        CorruptLogError, UnsupportedFeatureError: the log or a needed manifest cannot be read. Nothing was deleted.
         StorageError, StoragePermissionError: the storage does not answer, or a file cannot be deleted.
     """
     record_files = list(store.list_from(f"{LOADED_FILES_DIR}/"))

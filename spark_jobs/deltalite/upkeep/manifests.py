@@ -74,7 +74,8 @@ def generate_manifests(store: LogStore, tree: TableTree) -> ManifestsOutcome:
 def update_manifests(store: LogStore, tree: TableTree, version: int) -> ManifestsOutcome | None:
     """Write the manifests of the partitions that the commit of `version` touched; return None if it touched none.
 
-    Raises: as `generate_manifests`.
+    Raises:
+        DeltaLiteError: as `generate_manifests`.
     """
     directories = _touched_since(Snapshot.load(store, version), version)
     if directories is not None and not directories:
@@ -118,7 +119,8 @@ def addresses_by_directory(
     directory, the empty string, even if it has no files.
 
     Raises:
-        UnsupportedFeatureError: a reader of the manifests would see other rows than the table contains.
+        UnsupportedFeatureError: a reader of the manifests would see other rows than the table contains, or the address
+            of a file has a line break.
     """
     root, columns = snapshot.store.root, snapshot.partition_columns
     if snapshot.table_schema.mode is not MappingMode.NONE:

@@ -16,7 +16,7 @@ from deltalite.protocol import properties as props
 from deltalite.upkeep.optimize_plan import Candidate
 
 DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
-# A file of at least this share of the target size is not packed with other files.
+# A file of at least this share of the target size is not packed with other files, unless too many rows are deleted.
 _LARGE_FILE_SHARE = 0.75
 
 

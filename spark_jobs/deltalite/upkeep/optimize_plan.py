@@ -1,6 +1,6 @@
 """The plan of an optimize: which files are rewritten, and which of them together. The same files give the same plan.
 
-There are four rules (`bin_packing.py` has those for many files):
+There are four rules (`bin_packing.py` has the details of packing and clustering):
 
 - A file is removed if all of its rows are deleted.
 - Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
@@ -227,7 +227,10 @@ def cube_tags(columns: Sequence[str], curve: str) -> dict[str, str]:
 
 
 def batches(bins: Sequence[Bin], empty_files: Sequence[Candidate], *, max_bytes: int) -> list[Batch]:
-    """Return the batches in order, each with up to `max_bytes` of old files, or with one larger bin."""
+    """Return the batches in order, each with up to `max_bytes` of old files, or with one larger bin.
+
+    The numbers of bins, old files and deleted rows of a batch are limited too. The last batch removes `empty_files`.
+    """
     limits = (max_bytes, _MAX_BINS, _MAX_OLD_FILES, _MAX_DELETED_ROWS)
     full_batches: list[Batch] = []
     batch_bins: list[Bin] = []

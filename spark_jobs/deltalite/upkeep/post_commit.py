@@ -1,9 +1,11 @@
 """Upkeep after a commit: version checksum, symlink manifests, checkpoint, log cleanup and log compaction.
 
 The commit has succeeded, so an error here must not fail the task. If a step fails, a warning is logged and the other
-steps still run. The upkeep after a later commit does the missing work. A checkpoint is due every
-`delta.checkpointInterval` versions, and after a commit that drops a feature. Cleanup runs if a checkpoint is due, even
-if the checkpoint fails. Protocol: Checkpoints, Version Checksum File, Metadata Cleanup, Log Compaction Files.
+steps still run. The upkeep after a later commit writes its own checksum, checkpoint and compaction, and cleans the log.
+It writes only the manifests of the partitions that the later commit touches, so the warning names the operator that
+writes the missing ones. A checkpoint is due every `delta.checkpointInterval` versions, and after a commit that drops a
+feature. Cleanup runs if a checkpoint is due, even if the checkpoint fails. Protocol: Checkpoints, Version Checksum
+File, Metadata Cleanup, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ from deltalite.upkeep.compaction import write_compaction
 from deltalite.upkeep.derived_state import DerivedState, derive_state
 from deltalite.upkeep.manifests import update_manifests
 
-# The number of commits in one log compaction. With a shorter checkpoint interval, no compaction is written.
+# The number of commits in one log compaction. A checkpoint interval up to this number needs no compaction.
 _COMPACTED_COMMITS = 10
 # The first cleanup of a long log must not delay a task. The cleanup after the next checkpoint deletes more files.
 _MAX_DELETIONS = 1_000
+_LATER_UPKEEP = "The upkeep after a later commit repeats this step."
+_STALE_MANIFESTS = "The manifests of its partitions may be old until DeltaGenerateManifestOperator runs."
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
 """A function like `write_checkpoint`, which takes a snapshot and the current time (milliseconds UTC)."""
@@ -72,7 +76,7 @@ def after_commit(
                 write_checksum(snapshot, count_all=count_all)
         configuration = state.metadata.configuration
         if props.SYMLINK_MANIFESTS.of(configuration):
-            with _warn_on_error("Updating the symlink manifests", store, version):
+            with _warn_on_error("Updating the symlink manifests", store, version, remedy=_STALE_MANIFESTS):
                 update_manifests(store, tree(store.root), version)
         versions_since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(configuration)
         if isinstance(state, Snapshot) and _is_checkpoint_due(state, version):
@@ -94,16 +98,16 @@ def _is_checkpoint_due(state: DerivedState | Snapshot, version: int) -> bool:
 
 
 @contextmanager
-def _warn_on_error(step: str, store: LogStore, version: int) -> Iterator[None]:
+def _warn_on_error(step: str, store: LogStore, version: int, *, remedy: str = _LATER_UPKEEP) -> Iterator[None]:
     """Log an error of the block as a warning, because the commit succeeded and a failed task would run again."""
     try:
         yield
     except Exception:  # noqa: BLE001  no error may fail the task
         _log.warning(
-            "%s failed after version %s of %s was committed. The commit is not affected. The upkeep after a later "
-            "commit does this work.",
+            "%s failed after version %s of %s was committed. The commit is not affected. %s",
             step,
             version,
             store.root,
+            remedy,
             exc_info=True,
         )

@@ -79,6 +79,7 @@ def exclude_later_commits(plan: VacuumPlan, store: LogStore, *, base: int, head:
 
     Raises:
         CorruptLogError: a commit cannot be read.
+        CorruptDataFileError: a deletion vector has an invalid file name.
     """
     if head <= base:
         return plan

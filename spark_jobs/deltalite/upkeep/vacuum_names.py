@@ -116,7 +116,11 @@ def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: i
 
 
 def add_names_of_commits(store: LogStore, commits: Sequence[StoredFile], names_to_keep: NamesToKeep) -> None:
-    """Add the names in commits to `names_to_keep`; read several commits at a time. Raises: as `paths_and_vectors`."""
+    """Add the names in commits to `names_to_keep`; read several commits at a time.
+
+    Raises:
+        CorruptLogError, CorruptDataFileError: as `paths_and_vectors`.
+    """
     with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commits") as pool:
         for start in range(0, len(commits), _COMMITS_AT_ONCE):
             batch = commits[start : start + _COMMITS_AT_ONCE]
@@ -145,7 +149,11 @@ def paths_and_vectors(store: LogStore, commit: StoredFile) -> tuple[set[str], se
 def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
     """Return the path of a file action, and the real name of the file with its deletion vector, if any.
 
-    `source` is the name of the commit. Raises `CorruptLogError` if the action contains no path or a malformed vector.
+    `source` is the name of the commit.
+
+    Raises:
+        CorruptLogError: the action contains no path or a malformed vector.
+        CorruptDataFileError: the vector has an invalid file name.
     """
     path, vector = body.get("path"), body.get("deletionVector")
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):

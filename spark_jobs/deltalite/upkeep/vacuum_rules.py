@@ -4,8 +4,8 @@
 2. A file that no version names may belong to a commit in progress. It is kept until it is older than the retention and
    older than a day.
 3. Names that begin with `_` or `.` are hidden and stay, with everything below them. Exceptions are change data,
-   indexes, directories of partition columns with such names, and temporary files of this library. In a table with
-   Iceberg metadata, the folder `metadata` is hidden too.
+   indexes, directories of partition columns with such names, temporary files and the staging folder of this library. In
+   a table with Iceberg metadata, the name `metadata` is hidden too.
 4. A path in the log protects every name that the path may mean. It allows the deletion of only its exact name inside
    the table.
 

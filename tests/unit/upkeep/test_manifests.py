@@ -309,6 +309,7 @@ def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
         commit_files(store, add("g"))
     (record,) = caplog.records
     assert "Updating the symlink manifests failed after version 1" in record.getMessage()
+    assert "until DeltaGenerateManifestOperator runs" in record.getMessage()
     assert len(load(store).files) == 2
 
 

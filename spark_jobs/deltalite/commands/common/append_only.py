@@ -13,9 +13,12 @@ from deltalite.snapshot import Snapshot
 
 
 def refuse_if_append_only(base: Snapshot, effect: str, *, remedy: str) -> None:
-    """Raise `AppendOnlyError` if the table is append-only.
+    """Refuse an operation on an append-only table.
 
     `effect` is the part of the message about the operation, such as "DELETE removes rows".
+
+    Raises:
+        AppendOnlyError: the table is append-only.
     """
     if is_in_force("appendOnly", base.protocol, base.metadata):
         raise AppendOnlyError(f"{base.store.root} is append-only (delta.appendOnly), and {effect}.", remedy=remedy)

@@ -5,8 +5,8 @@ table examine the base snapshot with the changes of the proposal. Such a proposa
 that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
 
 If an audit of level `fail` does not pass, nothing is committed. The same holds for an audit of level `ask` that nobody
-has accepted. The staged files stay, so that a person can read them. A full vacuum after the retention removes them; a
-lite one does not find them. The log and the error show sample rows.
+has accepted. In both cases the staged files stay, so that a person can read them. A full vacuum after the retention
+removes them; a lite one does not find them. The log and the error show sample rows.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Auditor:
         Commands call this before they write rows, so that wrong SQL costs no write. Each attempt calls it again, so
         that it reads the newest versions of other tables.
 
-        Raises: as `resolve_audits`.
+        Raises:
+            DeltaLiteError: as `resolve_audits`.
         """
         if not self._audits:
             return []
@@ -115,12 +116,12 @@ class Auditor:
             proposal: the proposal with all its files.
             table: the schema of the table after the commit.
             new_rows: the rows that the operation adds or updates.
-            stagings: the owners of the data files, which keep them if an audit fails.
+            stagings: the owners of the data files, which keep them if an audit refuses the commit.
             measured: the results of audits that the operation has measured itself, by name.
 
         Raises:
-            AuditFailedError: an audit of level `fail` did not pass.
-            ApprovalNeededError: only audits of level `ask` did not pass, and the approval does not cover one of them.
+            AuditFailedError: an audit of level `fail` or `quarantine` did not pass.
+            ApprovalNeededError: no such audit failed, and the approval does not cover an audit of level `ask`.
             InvalidRequestError: SQL of an audit of level `fail` or `ask` cannot be computed for a row.
         """
         if not resolved:
@@ -184,7 +185,8 @@ def run_audits(
 ) -> dict[str, AuditResult]:
     """Measure audits, and return their results by name. `before` is the version before, None for a new table.
 
-    Raises: as `measure_audits`.
+    Raises:
+        DeltaLiteError: as `measure_audits`.
     """
     measurements = measure_audits(
         spark,

@@ -47,7 +47,9 @@ class PendingFiles(Protocol):
 def find_earlier_result(request: CommitRequest, base: Snapshot) -> OperationResult | None:
     """Check that the log is complete, and return the result of an earlier attempt of the run, or None.
 
-    Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
+    Raises:
+        CorruptLogError: as `Snapshot.check_log`.
+        RerunDiffersError: as `txn.find_run.earlier_result`.
     """
     base.check_log()
     identity = request.identity
@@ -61,7 +63,9 @@ def commit_proposal(
 
     If another attempt of the same run has committed, return the result of that attempt, without upkeep.
 
-    Raises: as `txn.commit.commit`.
+    Raises:
+        DeltaLiteError: as `txn.commit.commit`.
+        CommitStateUnknownError: another attempt has committed, and the log no longer holds its commit.
     """
     PHASES.begin(Phase.COMMIT)
     proposal = replace(proposal, operation=with_effort(proposal.operation))

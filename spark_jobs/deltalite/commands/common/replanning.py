@@ -5,10 +5,12 @@ holds nothing of the failed attempt. Each attempt first looks for an earlier com
 declares how it replans (`Rebase`). If the winning commit does not conflict, `txn.commit` retries the commit without a
 new plan.
 
-Two errors are not retried:
+Two classes of conflicts are not retried:
 
-- a conflict with an earlier attempt of the same run
-- the failure of a commit that does not conflict, but too often loses the race for the next version
+- `ConcurrentTransactionException`: an earlier attempt of this run, or another run with the same app id, has committed.
+  Its subclass `ConcurrentFlowException` is retried.
+- `ConcurrentWriteException`: a commit lost every race for the next version, the log no longer has the version that the
+  operation read, or a vacuum may delete files that the operation brings back.
 
 If a source file changes during the read, the attempt conflicts with the writer of this file (`SourceChangedError`).
 
@@ -99,8 +101,8 @@ def replan_on_conflict(
         clock: a monotonic clock, in seconds.
 
     Raises:
-        ConcurrentModificationException, SourceChangedError: the conflict of the last attempt, with the number of
-            attempts.
+        ConcurrentModificationException, SourceChangedError: the conflict of the last attempt. The text has the number
+            of attempts if there was more than one.
         DeltaLiteError: any other error of an attempt, without a retry.
         Spark's errors: the attempt lost computed rows for the fourth time, or failed for another reason.
     """

@@ -60,7 +60,12 @@ def live_rows_per_file(files: pa.Table) -> list[int | None]:
 
 
 def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]:
-    """Return the number of live rows of each file by its footer. Raises `CorruptDataFileError`, `StorageError`."""
+    """Return the number of live rows of each file by its footer.
+
+    Raises:
+        CorruptDataFileError: a footer cannot be read.
+        StorageError: storage does not answer.
+    """
     footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
     deleted_counts = _deleted_rows_per_file(files)
     return [footer.num_rows - deleted for footer, deleted in zip(footers, deleted_counts, strict=True)]

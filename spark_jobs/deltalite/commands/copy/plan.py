@@ -218,7 +218,8 @@ class FileLoad:
     def check_readable(self, spark: SparkSession) -> None:
         """Read all rows of all files. Make the command replan if some files are unreadable.
 
-        Raises: as `replan_without_unreadable`.
+        Raises:
+            NewPlanNeeded, SourceChangedError, SourceError, StorageError: as `replan_without_unreadable`.
         """
         error = self._checker(spark).failure() if self._readable_files.num_rows else None
         if error is not None:
@@ -318,7 +319,7 @@ def plan_load(
 
     Raises:
         InvalidRequestError: the transactions of the table expire.
-        CorruptLogError: the record cannot be read, or another engine has removed it.
+        CorruptLogError, UnsupportedFeatureError: the record cannot be read, or another engine has removed it.
         SourceError: more files are unreadable than `max_bad_share` allows.
         StorageError: the storage does not answer.
     """

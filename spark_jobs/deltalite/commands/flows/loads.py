@@ -193,7 +193,8 @@ def plan_load(
 
     `transactions` are those of the target. `loss` has the files of the source that are known to be lost.
 
-    Raises: as `plan_loads`.
+    Raises:
+        DeltaLiteError: as `plan_loads`.
     """
     snapshot = Snapshot.load(store)
     commits = list_log(store, 0).commits

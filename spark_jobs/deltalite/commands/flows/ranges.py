@@ -81,7 +81,8 @@ def choose_range(
     6. Otherwise: the versions after the offset.
 
     Raises:
-        SourceGapError: there is a gap, and `on_gap` is not 'reload'. With 'reload', the snapshot is loaded again.
+        SourceGapError: the flow cannot begin, or there is a gap and `on_gap` is not 'reload'. With 'reload', a flow
+            with an offset loads the snapshot again.
     """
     offsets = loaded_versions(flow, transactions)
     if not offsets:

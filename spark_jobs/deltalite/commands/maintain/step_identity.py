@@ -26,7 +26,8 @@ def identity_of_step(identity: RunIdentity | None, step: Step) -> RunIdentity | 
 def with_earlier_steps(request: MaintainRequest, snapshot: Snapshot, row: TableRow) -> TableRow:
     """Return the row with the outcome of each step that an earlier attempt of the run has committed.
 
-    Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
+    Raises:
+        CorruptLogError: as `Snapshot.check_log`.
     """
     if request.identity is None:
         return row

@@ -94,7 +94,8 @@ class Quarantine:
         Another run may have loaded the rows after an attempt of this run stored the rejected ones. If no attempt has
         stored rows, commit nothing.
 
-        Raises: as `QuarantineTable.replace_rows`.
+        Raises:
+            DeltaLiteError: as `QuarantineTable.replace_rows`.
         """
         self._table.replace_rows(None, self._transaction(base), base)
 

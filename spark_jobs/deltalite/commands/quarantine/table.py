@@ -76,7 +76,8 @@ class QuarantineTable:
     def check(self) -> None:
         """Check that the rows of this run can be stored. Write nothing.
 
-        Raises: as `check_quarantine`, and as `existing_table`. The error names the quarantine.
+        Raises:
+            DeltaLiteError: as `check_quarantine` and `existing_table`. The error names the quarantine.
         """
         with _naming_quarantine(self.address):
             self._load()

@@ -1,8 +1,8 @@
 """The common steps of delete, update and merge: from the snapshot of the plan to the commit.
 
-If the run has committed before, the command does nothing. A conflict with another writer makes it replan on the newest
-snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
-records no transaction for a DELETE that matches no row.
+If the run resumes an earlier commit, the command does nothing. A conflict with another writer makes it replan on the
+newest snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. Without a
+run identity, it commits nothing. delta-spark records no transaction for a DELETE that matches no row.
 """
 
 from __future__ import annotations

@@ -144,7 +144,8 @@ def check_rows(
 ) -> CheckedRows:
     """Check up to `row_count` rows like a write does, and return how many are valid. Write and commit nothing.
 
-    Raises: as `write`.
+    Raises:
+        DeltaLiteError: as `write`.
     """
     with KeptRows() as kept_rows:
         shared = SharedParts(

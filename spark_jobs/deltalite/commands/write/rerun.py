@@ -1,8 +1,8 @@
 """The replacement of an earlier run's rows: `on_rerun="replace"`.
 
 A cleared task replaces exactly the files that its run added, in the commit that adds the new files. If a later
-operation has rewritten one of these files, its rows are mixed with other rows. The replacement then fails with an error
-that names the version of that operation.
+operation has rewritten one of these files, its rows may be mixed with other rows. The replacement then fails with an
+error that names the version of that operation, if the log still holds it.
 """
 
 from __future__ import annotations
