@@ -39,9 +39,9 @@ class Thresholds:
     - `checkpoint_after_commits`: a checkpoint is due if readers read at least this number of commits after the last
       checkpoint; None means `delta.checkpointInterval` of the table.
     - `min_dead_bytes`: a vacuum is due if it deletes at least this number of bytes of files that the log names.
-    - `vacuum_after_days`: a vacuum is also due this number of days after the last one, or else after the creation of the
-      table, because it finds files that no version names. It is not due if the last vacuum left no dead file and no
-      commit followed it.
+    - `vacuum_after_days`: a vacuum is also due this number of days after the last one, or else after the creation of
+      the table, because it finds files that no version names. It is not due if the last vacuum left no dead file and
+      no commit followed it.
     """
 
     optimize: bool = True
