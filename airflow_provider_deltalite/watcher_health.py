@@ -35,7 +35,9 @@ class WatcherHealth:
     def reset_failures(self) -> None:
         """Reset the number of failures in a row, and log the recovery if there were any."""
         if self._failures:
-            _log.info("Watching %s again after %s failures.", self._asset, self._failures)
+            from deltalite.sizes import counted
+
+            _log.info("Watching %s again after %s.", self._asset, counted(self._failures, "failure"))
         self._failures = 0
 
     def count_failure(self, action: str, error: Exception) -> int:
@@ -44,6 +46,7 @@ class WatcherHealth:
         self._failures += 1
         if self._failures & (self._failures - 1) == 0:
             from deltalite.redaction import redacted
+            from deltalite.sizes import counted
 
             level = logging.WARNING if self._failures == 1 else logging.ERROR
             _log.log(
@@ -51,7 +54,7 @@ class WatcherHealth:
                 "Could not %s for the watcher of %s, %s in a row; retrying: %s: %s",
                 action,
                 self._asset,
-                "1 failure" if self._failures == 1 else f"{self._failures} failures",
+                counted(self._failures, "failure"),
                 type(error).__name__,
                 redacted(str(error)),
             )

@@ -246,11 +246,13 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         counts = replace(result, tables=()).as_dict()
         omitted_rows = result.metrics.get("numOmittedRows", 0)
         if omitted_rows and any(isinstance(outlet, AssetAlias) for outlet in self.outlets):
+            from deltalite.sizes import counted
+
             self.log.warning(
-                "Sending asset events for the %s tables in the result only: %s tables have no row, and changed ones "
-                "among them send no event. Maintain fewer tables in a task to get all events.",
-                len(result.tables),
-                omitted_rows,
+                "Sending asset events for the %s in the result only: the result omits %s, also changed ones. Maintain "
+                "fewer tables in a task to get all events.",
+                counted(len(result.tables), "table"),
+                counted(omitted_rows, "table"),
             )
         for outlet in self.outlets:
             if isinstance(outlet, Asset):

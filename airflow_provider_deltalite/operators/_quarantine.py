@@ -42,9 +42,11 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
         super().log_result(result)
         quarantine = result.quarantine
         if quarantine is not None and quarantine.rows:
+            from deltalite.sizes import counted
+
             self.log.warning(
-                "Quarantined %s rows in version %s of %s (run %s).",
-                quarantine.rows,
+                "Quarantined %s in version %s of %s (run %s).",
+                counted(quarantine.rows, "row"),
                 quarantine.version,
                 quarantine.table,
                 result.app_id,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
+from deltalite.sizes import counted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRange:
@@ -104,11 +106,11 @@ class AuditResult:
         if self.measured is None:
             return "no value (no rows, or only NULL)"
         if self.kind == "freshness":
-            return f"measured {self.measured} hours"
+            return f"measured {counted(self.measured, 'hour')}"
         if self.kind == "row_count":
-            before = "" if self.before is None else f" ({self.before} rows before)"
-            return f"measured {self.measured} rows{before}"
-        of_rows = "" if self.rows is None or self.kind == "aggregate" else f" of {self.rows} rows"
+            before = "" if self.before is None else f" ({counted(self.before, 'row')} before)"
+            return f"measured {counted(self.measured, 'row')}{before}"
+        of_rows = "" if self.rows is None or self.kind == "aggregate" else f" of {counted(self.rows, 'row')}"
         return f"measured {self.measured}{of_rows}"
 
 

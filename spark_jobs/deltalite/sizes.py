@@ -1,9 +1,14 @@
-"""Sizes as text for people."""
+"""Sizes and counts as text for people."""
 
 from __future__ import annotations
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _BYTES_PER_KIB = 1024
+
+
+def counted(count: object, noun: str) -> str:
+    """Format a number with a noun, such as `1 file` or `2 files`."""
+    return f"{count} {noun}{'' if str(count) == '1' else 's'}"
 
 
 def format_bytes(size_bytes: int | None) -> str:

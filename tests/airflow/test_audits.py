@@ -123,7 +123,7 @@ print(result_marker(check_result("/t", 4, (audit,))))
 """
 PRINT_ERROR = """
 from deltalite.markers import error_marker
-print(error_marker("AuditFailedError", "1 of 1 audits of /t did not pass: 'a'"))
+print(error_marker("AuditFailedError", "1 of 1 audit of /t did not pass: 'a'"))
 sys.exit(59)
 """
 
@@ -156,7 +156,7 @@ def test_a_check_whose_output_is_lost_succeeds_without_measured_values(table, sp
 def test_a_failed_audit_is_not_retried_and_a_killed_job_is(table, spark_submit, context):
     table.create()
     spark_submit.set_script(PRINT_ERROR)
-    with pytest.raises(AirflowFailException, match="AuditFailedError: 1 of 1 audits"):
+    with pytest.raises(AirflowFailException, match="AuditFailedError: 1 of 1 audit"):
         check_task(table).execute(context)
     spark_submit.set_script("sys.exit(137)")
     with pytest.raises(AirflowException) as error:

@@ -156,7 +156,7 @@ def test_a_warning_says_that_tables_without_a_row_send_no_event_of_the_alias(spa
     assert "have no row" not in capsys.readouterr().out
     context["outlet_events"].events["tables"] = SimpleNamespace(add=lambda table, extra: None)
     operator(outlets=[AssetAlias("tables")]).execute(context)
-    assert "the 203 tables in the result only: 2 tables have no row" in capsys.readouterr().out
+    assert "the 203 tables in the result only: the result omits 2 tables" in capsys.readouterr().out
 
 
 def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spark_submit, context, pushed):

@@ -51,7 +51,7 @@ def test_a_task_without_a_new_file_starts_no_job_and_says_why(loaded_table, land
         result = copy_task(loaded_table, landing, **parameters).execute(context)
         assert (result["skipped"], result["committed"], result["version"]) == (True, False, 0)
         assert result["operation"] == "COPY INTO"
-        assert result["skip_reason"].endswith(f"files in {landing} that match are loaded.")
+        assert result["skip_reason"].startswith(f"The table has loaded all matching files in {landing} (")
     assert not spark_submit.was_called
 
 

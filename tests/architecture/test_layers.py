@@ -31,8 +31,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"snapshot"}),
     frozenset({"log", "columnar", "loaded_files"}),
     frozenset({"protocol", "storage", "markers"}),
-    frozenset({"requests", "results", "conditions", "redaction", "installation", "sizes", "phases"}),
-    frozenset({"errors", "version"}),
+    frozenset({"requests", "results", "conditions", "redaction", "installation", "phases"}),
+    frozenset({"errors", "version", "sizes"}),
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
 
@@ -96,6 +96,7 @@ PROVIDER_MAY_USE = frozenset(
         "installation",
         "errors",
         "version",
+        "sizes",
         "watch",
         "new_files",
         "table",
@@ -106,7 +107,7 @@ PROVIDER_MAY_USE = frozenset(
 # The page runs in the API server only, so it may load more. `registration` is the module that every process loads.
 PAGE = "airflow_provider_deltalite.page"
 PAGE_REGISTRATION = f"{PAGE}.registration"
-PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "sizes", "phases"}
+PAGE_MAY_USE = PROVIDER_MAY_USE | {"inspection", "snapshot", "log", "phases"}
 # Modules of the page, top first. A module imports from modules below it.
 PAGE_LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),

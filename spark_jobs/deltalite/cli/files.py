@@ -18,7 +18,7 @@ from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import time_cell, to_datetime
 from deltalite.log.file_table import total
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 
 _DEFAULT_LIMIT = 100
 _ROWS_IN_A_BATCH = 1_024
@@ -46,7 +46,7 @@ def _run(args: Arguments, out: Output) -> int:
     size_bytes = total(files["size_bytes"])
     note = "" if shown_files.num_rows == files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
     out.line()
-    out.line(f"{files.num_rows} files of {format_bytes(size_bytes)}{note}")
+    out.line(f"{counted(files.num_rows, 'file')} of {format_bytes(size_bytes)}{note}")
     return 0
 
 

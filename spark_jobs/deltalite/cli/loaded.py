@@ -17,7 +17,7 @@ from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import time_cell, to_datetime
 from deltalite.requests.moments import parse_moment_ms
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 from deltalite.table import DeltaTable
 
 _DEFAULT_LIMIT = 100
@@ -44,7 +44,7 @@ def _run(args: Arguments, out: Output) -> int:
         return 0
     out.table(_COLUMNS, map(_row, records))
     out.line()
-    out.line(f"The table has loaded {table.loaded_file_count()} files.")
+    out.line(f"The table has loaded {counted(table.loaded_file_count(), 'file')}.")
     return 0
 
 

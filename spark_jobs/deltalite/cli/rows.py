@@ -15,6 +15,7 @@ from pyarrow import types
 
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import plain
+from deltalite.sizes import counted
 
 
 def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
@@ -30,7 +31,7 @@ def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch],
     out.table(columns, shown_rows)
     if limit is not None and len(shown_rows) == limit:
         out.line()
-        out.line(f"{limit} rows shown; there may be more (--limit)")
+        out.line(f"{counted(limit, 'row')} shown; there may be more (--limit)")
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Any]]:

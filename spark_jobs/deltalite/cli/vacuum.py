@@ -14,7 +14,7 @@ import time
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table_store
 from deltalite.cli.output import Column, Output
 from deltalite.requests import VacuumMode, VacuumRequest
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree
@@ -70,7 +70,7 @@ def _run(args: Arguments, out: Output) -> int:
     out.table(_FOLDER_COLUMNS, folder_rows)
     note = "" if shown_files.num_rows == plan.files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
     out.line()
-    out.line(f"{plan.files.num_rows} files of {format_bytes(plan.size_bytes)} would be deleted{note}")
+    out.line(f"{counted(plan.files.num_rows, 'file')} of {format_bytes(plan.size_bytes)} would be deleted{note}")
     return 0
 
 

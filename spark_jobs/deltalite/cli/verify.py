@@ -27,7 +27,7 @@ from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
 from deltalite.inspection.verify import verify
 from deltalite.inspection.versions import format_ranges
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _show(out: Output, report: VerifyReport) -> None:
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
     hidden_count = sum(report.counts.values()) - len(report.findings)
     note = f"; {hidden_count} of them not shown" if hidden_count else ""
-    out.line(f"{errors} errors, {warnings} warnings{note}", style="bold")
+    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{note}", style="bold")
 
 
 def _headline(finding: Finding) -> str:

@@ -33,6 +33,7 @@ from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import readable_store, writable_store
 from deltalite.spark.hadoop.tree import tree_of
@@ -147,14 +148,15 @@ def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Re
         case VacuumMode.LITE:
             plan = lite_plan(base, retention)
     _log.info(
-        "Found %s files (%.1f MiB) to delete in %s after %.1f s. The largest folders:",
-        plan.files.num_rows,
+        "Found %s (%.1f MiB) to delete in %s after %.1f s. The largest folders:",
+        counted(plan.files.num_rows, "file"),
         plan.size_bytes / _MIB,
         base.store.root,
         time.monotonic() - start_s,
     )
     for folder in plan.largest_folders(_MAX_LOGGED_FOLDERS):
-        _log.info("  %10.1f MiB in %s files of %s", folder.size_bytes / _MIB, folder.files, folder.name or "the root")
+        file_text = counted(folder.files, "file")
+        _log.info("  %10.1f MiB in %s of %s", folder.size_bytes / _MIB, file_text, folder.name or "the root")
     return plan
 
 
@@ -166,7 +168,7 @@ def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: 
     for name in plan.files["name"].slice(0, _MAX_LOGGED_FILES).to_pylist():
         _log.info("  would delete %s", name)
     if plan.files.num_rows > _MAX_LOGGED_FILES:
-        _log.info("  and %s more files", plan.files.num_rows - _MAX_LOGGED_FILES)
+        _log.info("  and %s", counted(plan.files.num_rows - _MAX_LOGGED_FILES, "more file"))
     return operation_result(
         request,
         store,
@@ -240,7 +242,8 @@ def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
         _log.warning("Could not delete unneeded records of loaded files of %s: %s", store.root, error)
         return
     if deleted:
-        _log.info("Deleted %s unneeded files of the record of loaded files of %s.", deleted, store.root)
+        file_text = counted(deleted, "unneeded file")
+        _log.info("Deleted %s of the record of loaded files of %s.", file_text, store.root)
 
 
 def _check_clock(store: LogStore, version: int) -> None:
@@ -269,8 +272,8 @@ def _check_complete(outcome: SweepResult, table: str) -> None:
         return
     error_class = type(first_error) if isinstance(first_error, StorageError) else StorageError
     raise error_class(
-        f"The vacuum of {table} deleted {outcome.files.deleted} files, and could not delete {outcome.files.failed}. "
-        f"The first error: {first_error.problem}",
+        f"The vacuum of {table} deleted {counted(outcome.files.deleted, 'file')}, and could not delete "
+        f"{outcome.files.failed}. The first error: {first_error.problem}",
         remedy=first_error.remedy,
     ) from first_error
 

@@ -35,6 +35,7 @@ from deltalite.log.file_table import file_key
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.partition_values import partition_scalar
 from deltalite.protocol.paths import decode_path
+from deltalite.sizes import counted
 from deltalite.storage.log_store import LogStore
 
 COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
@@ -134,7 +135,7 @@ class FileChecks:
         if size_bytes is Absent.MISSING:
             return [*faults, fault(FindingKind.MISSING_FILE, "The data file does not exist.", is_fatal=True)]
         if isinstance(size_bytes, int) and size_bytes != row["size"]:
-            message = f"The file has {size_bytes} bytes, but its `add` action says {row['size']}."
+            message = f"The file has {counted(size_bytes, 'byte')}, but its `add` action says {row['size']}."
             faults.append(fault(FindingKind.WRONG_SIZE, message, is_fatal=False))
         if not self._with_footers or size_bytes is Absent.UNKNOWN:
             return faults
@@ -181,7 +182,7 @@ class FileChecks:
         if len(removed_rows) and removed_rows[-1].as_py() >= num_rows:
             return (
                 f"The deletion vector removes the row at index {removed_rows[-1].as_py()} (counted from 0), but the "
-                f"file contains only {num_rows} rows."
+                f"file contains only {counted(num_rows, 'row')}."
             )
         return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from deltalite.inspection.health import TableHealth
 from deltalite.requests import Step, Thresholds
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +48,18 @@ def _optimize(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     4. Otherwise: no.
     """
     if not health.files_to_rewrite:
-        return False, f"nothing to rewrite: {health.files} files, {health.small_files} small"
+        return False, f"nothing to rewrite: {counted(health.files, 'file')}, {health.small_files} small"
     deleted_ratio = f"{health.deleted_rows_ratio:.1%} of rows soft-deleted"
     if health.deleted_rows_ratio > thresholds.max_deleted_rows_ratio:
         return True, f"{deleted_ratio} (limit {thresholds.max_deleted_rows_ratio:.1%})"
-    count = f"{health.files_to_rewrite} files to rewrite (threshold {thresholds.min_small_files})"
+    count = f"{counted(health.files_to_rewrite, 'file')} to rewrite (threshold {thresholds.min_small_files})"
     return health.files_to_rewrite >= thresholds.min_small_files, count
 
 
 def _checkpoint(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     threshold = thresholds.checkpoint_after_commits or health.checkpoint_interval
     commits = health.commits_since_checkpoint
-    return commits >= threshold, f"{commits} commits since the checkpoint (threshold {threshold})"
+    return commits >= threshold, f"{counted(commits, 'commit')} since the checkpoint (threshold {threshold})"
 
 
 def _vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:

@@ -18,6 +18,7 @@ from deltalite.columnar.reader.row_groups import LeafColumn, facts_of_leaf
 from deltalite.columnar.skipping.file_facts import FileStats, bound_value, count_of, facts_from_stats, value_at
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import DataType, leaves
+from deltalite.sizes import counted
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -35,7 +36,7 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
     """
     rows = footer_leaves.footer.num_rows
     if stats.num_records is not None and stats.num_records != rows:
-        yield f"the statistics count {stats.num_records} records, but the file contains {rows}"
+        yield f"the statistics count {counted(stats.num_records, 'record')}, but the file contains {rows}"
     column_pairs = zip(leaves(schema.logical), leaves(schema.physical), strict=True)
     for (path, field), (physical_path, _) in column_pairs:
         if physical_path[0] in schema.partition_keys:
@@ -62,7 +63,8 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
         if stats.tight_bounds is not False or null_count in (0, rows):
-            yield f"the statistics count {null_count} nulls in column '{name}', but the file contains {stored_nulls}"
+            nulls = counted(null_count, "null")
+            yield f"the statistics count {nulls} in column '{name}', but the file contains {stored_nulls}"
 
 
 def _are_crossed(minimum: Any, maximum: Any, data_type: DataType) -> bool:

@@ -17,6 +17,7 @@ from deltalite.log.replay import ReplayedLog
 from deltalite.log.state import comparable_parts
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import SetTransaction
+from deltalite.sizes import counted
 
 _COLUMNS = ("path", "size", "partitionValues", "deletionVector")
 _MAX_SHOWN_PATHS = 3
@@ -98,5 +99,4 @@ def _keys_only_in(files: pa.Table, reference: pa.Table) -> list[str]:
 def _format_keys(keys: list[str]) -> str:
     """Format keys as `2 files ('a', 'b')`, with at most `_MAX_SHOWN_PATHS` paths."""
     paths = ", ".join(repr(key.partition("\n")[0]) for key in keys[:_MAX_SHOWN_PATHS])
-    noun = "file" if len(keys) == 1 else "files"
-    return f"{len(keys)} {noun} ({paths}{', ...' if len(keys) > _MAX_SHOWN_PATHS else ''})"
+    return f"{counted(len(keys), 'file')} ({paths}{', ...' if len(keys) > _MAX_SHOWN_PATHS else ''})"

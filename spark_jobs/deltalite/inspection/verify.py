@@ -49,6 +49,7 @@ from deltalite.protocol.features import check_readable
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import parse_schema
+from deltalite.sizes import counted
 from deltalite.storage.log_store import LogStore, StoredFile
 
 ReportProgress = Callable[[str, int, int | None], None]
@@ -348,9 +349,7 @@ class _Verification:
             else:
                 checksums[version] = checksum
         if unreadable_versions:
-            message = (
-                f"{len(unreadable_versions)} version checksums are not valid by the protocol; readers ignore them."
-            )
+            message = f"Readers ignore {counted(len(unreadable_versions), 'invalid version checksum')}."
             first_file = files[unreadable_versions[0]].name
             self._report(FindingKind.UNREADABLE_CHECKSUM, message, first_file, ranges_of(unreadable_versions))
         for chain in chains:

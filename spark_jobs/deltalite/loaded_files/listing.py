@@ -92,7 +92,7 @@ def find_files(source: SourceFolder, names: Sequence[str]) -> pa.Table:
     if missing:
         more = f" and {len(missing) - _MAX_SHOWN_FILES} more" if len(missing) > _MAX_SHOWN_FILES else ""
         raise SourceNotFoundError(
-            f"{len(missing)} of the file_names do not exist in {source.address}: "
+            f"{len(missing)} of the file_names did not exist in {source.address}: "
             f"{', '.join(missing[:_MAX_SHOWN_FILES])}{more}.",
             remedy="Correct the names, which are relative to the path of the source, or wait for the files.",
         )

@@ -23,6 +23,7 @@ from deltalite.log.replay import ReplayedLog, UnusableLogFile, read_commit_info,
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from deltalite.sizes import counted
 from deltalite.storage.log_store import LogStore
 from deltalite.version import is_this_library
 
@@ -205,12 +206,12 @@ class LogState:
 
     def _count_mismatch(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
         if checksum.num_files != files.num_rows:
-            return self._contradiction_error(f"{checksum.num_files} files", f"{files.num_rows}")
+            return self._contradiction_error(counted(checksum.num_files, "file"), f"{files.num_rows}")
         if "size" in files.column_names:
             size_bytes = bytes_of(files)
             if checksum.table_size_bytes != size_bytes:
-                in_checksum = f"files of {checksum.table_size_bytes} bytes in all"
-                return self._contradiction_error(in_checksum, f"{size_bytes} bytes")
+                in_checksum = f"files of {counted(checksum.table_size_bytes, 'byte')} in all"
+                return self._contradiction_error(in_checksum, counted(size_bytes, "byte"))
         return None
 
     def _contradiction_error(self, in_checksum: str, in_log: str) -> CorruptLogError:

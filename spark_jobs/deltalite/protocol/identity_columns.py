@@ -14,6 +14,7 @@ from typing import Any
 
 from deltalite.errors import ConstraintViolationError, CorruptLogError
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.sizes import counted
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"
@@ -48,8 +49,9 @@ class IdentityColumn:
         last = self.next_value + (count - 1) * self.step
         if not (_MIN_LONG <= self.next_value <= _MAX_LONG and _MIN_LONG <= last <= _MAX_LONG):
             raise ConstraintViolationError(
-                f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows, because "
-                f"values from {self.next_value} on in steps of {self.step} need more than 64 bits.",
+                f"Nothing was written: the identity column '{self.name}' has no values left for "
+                f"{counted(count, 'row')}, because values from {self.next_value} on in steps of {self.step} "
+                "need more than 64 bits.",
                 remedy="Write the rows to a new table, with another start of the column.",
             )
         return last

@@ -26,7 +26,7 @@ def decode(text: str) -> bytes:
         ValueError: the length is not a multiple of five, or a character or a group is invalid.
     """
     if len(text) % _GROUP:
-        raise ValueError(f"{len(text)} characters are not a multiple of {_GROUP}")
+        raise ValueError(f"the length {len(text)} is not a multiple of {_GROUP}")
     return b"".join(_four_bytes(text[start : start + _GROUP]) for start in range(0, len(text), _GROUP))
 
 
@@ -37,7 +37,7 @@ def encode(data: bytes) -> str:
         ValueError: the length is not a multiple of four.
     """
     if len(data) % _BYTES:
-        raise ValueError(f"{len(data)} bytes are not a multiple of {_BYTES}")
+        raise ValueError(f"the length {len(data)} is not a multiple of {_BYTES}")
     return "".join(_five_characters(number) for (number,) in struct.iter_unpack(">I", data))
 
 

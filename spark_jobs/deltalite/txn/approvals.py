@@ -17,6 +17,7 @@ from deltalite.requests import Audit, AuditKind, AuditLevel
 from deltalite.requests.approvals import Approval, AskedAudit, AuditQuestion, check_digest
 from deltalite.requests.audits import NOW
 from deltalite.results import AuditResult
+from deltalite.sizes import counted
 
 _Number = Fraction | float  # a float is only infinite
 _ZERO = Fraction(0)
@@ -182,5 +183,5 @@ def _divided(value: _Number, rows: int) -> _Number:
 
 
 def _text(values: AuditResult | AskedAudit) -> str:
-    of_rows = "" if values.rows is None else f" of {values.rows} rows"
+    of_rows = "" if values.rows is None else f" of {counted(values.rows, 'row')}"
     return f"{values.measured}{of_rows}{'' if values.before is None else f' (before: {values.before})'}"

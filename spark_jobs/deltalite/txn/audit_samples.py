@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from deltalite.redaction import STARS, is_secret, redacted
+from deltalite.sizes import counted
 
 MAX_VALUE_CHARACTERS, MAX_SAMPLE_CHARACTERS = 80, 500
 MAX_READ_CHARACTERS = 1_000
@@ -26,15 +27,21 @@ _OMITTED = "..."
 def sample_text(values: Mapping[str, object]) -> str:
     """Return the values of one row as a line of JSON. Columns at the end that do not fit are left out and counted."""
     members: list[str] = []
-    remaining = MAX_SAMPLE_CHARACTERS - len(f'{{"{_OMITTED}": "{len(values)} more columns"}}')
+    remaining = MAX_SAMPLE_CHARACTERS - len("{}") - len(_omitted(len(values)))
     for name, value in values.items():
         member = f"{_json_text(_cut(name))}: {_json_value(name, value)}"
         remaining -= len(member) + len(", ")
         if remaining < 0:
-            members.append(f'"{_OMITTED}": "{len(values) - len(members)} more columns"')
+            members.append(_omitted(len(values) - len(members)))
             break
         members.append(member)
     return f"{{{', '.join(members)}}}"
+
+
+def _omitted(column_count: int) -> str:
+    """Return the member of the JSON that counts the omitted columns."""
+    count = counted(column_count, "more column")
+    return f'"{_OMITTED}": "{count}"'
 
 
 def within_total(samples: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:

@@ -33,7 +33,9 @@ def result_without_new_files(
         return None
     path, count = request.source.path or "", choice.listed_count
     reason = (
-        f"All {count} files in {path} that match are loaded." if count else f"No file in {path} matches the request."
+        f"The table has loaded all matching files in {path} ({count})."
+        if count
+        else f"No file in {path} matches the request."
     )
     result = result_without_commit(
         request.operation, table, version, run=request.identity, skipped=True, metrics=choice.metrics

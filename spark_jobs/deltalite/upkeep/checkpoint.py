@@ -27,6 +27,7 @@ from deltalite.log.state import BlocksInvalidated
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.checkpoint_rows import NON_FILE_TYPES, V2_TYPES, CheckpointRows
@@ -191,8 +192,8 @@ def check_file_count(snapshot: Snapshot, adds: int, expected: int) -> None:
     """
     if adds != expected:
         raise CorruptLogError(
-            f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold {adds} files instead of "
-            f"{expected}; it was not published.",
+            f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold "
+            f"{counted(adds, 'file')} instead of {expected}; it was not published.",
             remedy="This is a bug in the library; please report it with the table's log.",
         )
 

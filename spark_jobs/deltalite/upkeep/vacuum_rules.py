@@ -25,6 +25,7 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.file_names import LOG_DIR, STAGING_DIR
 from deltalite.protocol.iceberg_compat import may_have_iceberg_metadata
 from deltalite.protocol.paths import decode_path, is_absolute
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 
 IN_FLIGHT_MS = props.DAY_MS
@@ -84,12 +85,13 @@ def retention_of(
         now_ms=now_ms, table_ms=props.DELETED_FILE_RETENTION_MS.of(configuration), specified_ms=specified_ms
     )
     if retention.is_short and not confirmed:
+        table_hours = counted(f"{retention.table_ms / props.HOUR_MS:g}", "hour")
         raise InvalidRequestError(
-            f"A retention of {hours} hours is shorter than the {retention.table_ms / props.HOUR_MS:g} hours of {table} "
+            f"A retention of {counted(hours, 'hour')} is shorter than the {table_hours} of {table} "
             f"({props.DELETED_FILE_RETENTION_MS.key}): readers, streams and time travel could lose files that they "
             "need.",
             remedy=f"Leave out retention_hours, or set the table's property. If nobody needs versions older than "
-            f"{hours} hours, set confirm_short_retention={table.rstrip('/').rpartition('/')[2]!r}.",
+            f"{counted(hours, 'hour')}, set confirm_short_retention={table.rstrip('/').rpartition('/')[2]!r}.",
         )
     return retention
 

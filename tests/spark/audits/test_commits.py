@@ -123,7 +123,7 @@ def test_audits_of_an_overwrite_examine_the_rows_that_the_table_would_have(spark
     ]
     with pytest.raises(AuditFailedError, match=r"'key'.*measured 4"):
         write_rows(spark, table, values("id, x, day", "1, 3, 'c'", "2, 3, 'c'"), audits=audits)
-    with pytest.raises(AuditFailedError, match=r"'change' .*measured 1 rows \(3 rows before\).*'sum' .*measured 9"):
+    with pytest.raises(AuditFailedError, match=r"'change' .*measured 1 row \(3 rows before\).*'sum' .*measured 9"):
         write_rows(spark, table, values("id, x, day", "9, 9, 'a'"), mode="overwrite", audits=audits)
 
 

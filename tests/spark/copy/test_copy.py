@@ -61,7 +61,7 @@ def test_each_file_is_loaded_once(spark, landing, table):
     (landing.parent / "archive").rename(landing)
     again = copy_files(spark, table, landing, run="a renamed DAG", file_column="file")
     assert (again.skipped, again.committed, again.version) == (True, False, 0)
-    assert again.skip_reason == f"All 2 files in {landing} that match are loaded."
+    assert again.skip_reason == f"The table has loaded all matching files in {landing} (2)."
     write_file(landing, "c.csv", "id,name\n3,three\n", second=3)
     write_file(landing, "_hidden.csv", "id,name\n9,nine\n")
     write_file(landing, "a.csv", "id,name\n4,four\n", second=4)  # the file has another time now
@@ -89,7 +89,7 @@ def test_a_run_selects_files_and_takes_the_oldest_first(spark, landing, table):
     copy_files(spark, table, landing, file_names=("a.csv",), force=True)
     assert [row[0] for row in rows(table)] == [1, 1, 3, 4, 5, 6]
     assert loaded_names(table) == ["3.csv", "4.csv", "5.csv", "6.csv", "a.csv"], "force records no file twice"
-    with pytest.raises(SourceNotFoundError, match=r"1 of the file_names do not exist.*no\.csv"):
+    with pytest.raises(SourceNotFoundError, match=r"1 of the file_names did not exist.*no\.csv"):
         copy_files(spark, table, landing, file_names=("a.csv", "no.csv"))
     with pytest.raises(SourceNotFoundError, match="does not exist"):
         copy_files(spark, table, landing / "nowhere")
@@ -176,7 +176,7 @@ def test_a_file_that_changes_during_the_read_is_loaded_once(spark, landing, tabl
     assert first.metrics["numLoadedBytes"] == sum(path.stat().st_size for path in landing.rglob("*.csv"))
     write_file(landing, "a.csv", "id,name\n4,four\n", second=20)
     changes += [lambda second=second: write_file(landing, "a.csv", "", second=second) for second in (21, 22)]
-    with pytest.raises(SourceChangedError, match=r"1 of 1 files changed .*a\.csv\. The operation was planned 2 times"):
+    with pytest.raises(SourceChangedError, match=r"1 of 1 file changed .*a\.csv\. The operation was planned 2 times"):
         copy_files(spark, table, landing, run="third", conflict_retries=1)
     assert loaded_names(table) == ["a.csv", "b.csv"]
 

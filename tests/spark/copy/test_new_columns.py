@@ -94,7 +94,7 @@ def test_json_records_with_a_name_twice_or_with_two_spellings_go_to_the_quaranti
 def test_records_of_files_without_a_column_of_the_table_are_bad(spark, landing, table, quarantine):
     define_table(spark, TableRequest(table=str(table), schema="id INT, name STRING"))
     write_file(landing, "a.csv", "id;name\n1;a\n")
-    with pytest.raises(SourceError, match=r"1 of 1 records do not fit.*The table has no column 'id;name'"):
+    with pytest.raises(SourceError, match=r"1 of 1 record did not fit.*The table has no column 'id;name'"):
         copy_files(spark, table, landing, quarantine=str(quarantine), max_bad_share=0.5)
     copy_files(spark, table, landing, quarantine=str(quarantine))
     assert (ids(table), [record for _, _, record in quarantined_rows(quarantine)]) == ([], ["1;a"])

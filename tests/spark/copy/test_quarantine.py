@@ -375,7 +375,7 @@ def test_a_quarantine_that_does_not_fit_is_refused_before_anything_is_written(
     with pytest.raises(InvalidRequestError, match=r"the source has no schema.*DeltaTableOperator"):
         copy_files(spark, tmp_path / "new", landing, run="r", quarantine=str(quarantine))
     write_file(landing, "b.csv", "id\ny\n")
-    with pytest.raises(SourceError, match=r"2 of 3 records do not fit.*the limit is 1\..*a\.csv:3: The column 'id'"):
+    with pytest.raises(SourceError, match=r"2 of 3 records did not fit.*the limit is 1\..*a\.csv:3: The column 'id'"):
         copy_files(spark, table, landing, run="r", quarantine=str(quarantine), max_bad_share=0.5)
     (landing / "b.csv").unlink()
     assert folder_content(tmp_path) == before

@@ -118,7 +118,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz", "max_bad_share": 0.5}
     write_bytes(landing, "bad.csv.gz", CUT)
     with pytest.raises(
-        SourceError, match=r"1 of 1 checked files .*the limit is 0\..*bad\.csv\.gz: .*end of input stream"
+        SourceError, match=r"1 of 1 checked file .*the limit is 0\..*bad\.csv\.gz: .*end of input stream"
     ):
         copy_files(spark, table, landing, **options)
     with pytest.raises(SourceError, match=r"/bad\.csv\.gz: Unexpected end of input stream"):

@@ -208,7 +208,7 @@ AMBIGUOUS_CLAUSES = {
 def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, table_with_repeated_keys, kind):
     table, matched = table_with_repeated_keys, AMBIGUOUS_CLAUSES[kind]
     content_before = folder_content(table)
-    with pytest.raises(MultipleMatchesError, match="2 rows of the table match more than one") as error_info:
+    with pytest.raises(MultipleMatchesError, match="for 2 rows of the table, more than one row") as error_info:
         merge_into(
             spark, table, SOURCE_WITH_REPEATED_KEYS, ON_REPEATED_KEYS, matched=matched,
             inserts=[{"insert": {"id": "key"}}],

@@ -221,7 +221,7 @@ def test_new_columns_join_the_history_with_merge_schema(spark, table):
             values("id, name, note, seq, op", "CAST(NULL AS INT), 'a', 'x', 1, 'U'"),
             {},
             ConstraintViolationError,
-            "1 source rows have",
+            "the source has 1 row with a null",
         ),
         (
             values("id, name, note, seq, op", "1, 'a', 'x', CAST(NULL AS INT), 'U'"),
@@ -270,7 +270,7 @@ def test_a_refused_first_run_creates_no_table(spark, table):
 @pytest.mark.campaign
 def test_audits_run_before_the_first_and_every_later_commit(spark, table):
     audits = (Audit(name="no null", rows="name IS NULL"),)
-    with pytest.raises(AuditFailedError, match="measured 1 of 1 rows"):
+    with pytest.raises(AuditFailedError, match="measured 1 of 1 row,"):
         apply_rows(spark, table, query_of([Event(1, 1, None, "x")]), audits=audits, **OPTIONS)
     result = apply_rows(spark, table, query_of(BEGIN), audits=audits, **OPTIONS)
     assert [(audit.name, audit.passed) for audit in result.audits] == [("no null", True)]

@@ -273,7 +273,7 @@ def test_a_copy_has_one_quarantine_for_bad_records_and_rejected_rows(spark, tmp_
         (0, '{"id":2,"customer":null}', "customers"), (3, "x,a", None),
     ]  # fmt: skip
     assert (result.quarantine.rows, result.audits[0].measured, result.audits[0].rows) == (2, 1, 3)
-    assert re.search(r"Leaving out 1 bad records: .*a\.csv:3", caplog.text)
+    assert re.search(r"Leaving out 1 bad record: .*a\.csv:3", caplog.text)
     spark.sql("SELECT 4 AS id, CAST(NULL AS STRING) AS customer UNION ALL SELECT 5, 'e'").write.parquet(
         str(tmp_path / "parquet")
     )

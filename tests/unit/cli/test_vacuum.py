@@ -33,7 +33,7 @@ def test_text_output_has_files_folders_and_sums(table, capsys):
     before = folder_content(table)
     assert main(["vacuum", str(table), "--dry-run"]) == 0
     output = capsys.readouterr().out
-    assert "lost/orphan.parquet" in output and "1 files of 2.0 KiB would be deleted" in output
+    assert "lost/orphan.parquet" in output and "1 file of 2.0 KiB would be deleted" in output
     assert folder_content(table) == before
 
 

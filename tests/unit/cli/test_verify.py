@@ -354,7 +354,7 @@ def test_findings_are_shown_with_their_files_and_messages(valid_table, capsys):
     code, out, _ = run(capsys, "verify", valid_table.root)
     assert code == 3
     assert f"error missing-file, versions 4-5: {FILE_C}\n  The data file does not exist.\n" in out
-    assert "1 errors, 0 warnings" in out
+    assert "1 error, 0 warnings" in out
 
 
 def test_a_missing_or_unsupported_table_raises_a_typed_error(valid_table, tmp_path, capsys):

@@ -189,7 +189,7 @@ def test_an_append_only_table_loses_no_row_but_may_restore_its_properties(tmp_pa
     history.record_library_commits()
     history._commit([{"metaData": append_only}], {})
     history.append()
-    with pytest.raises(AppendOnlyError, match="would remove 1 files"):
+    with pytest.raises(AppendOnlyError, match=r"would remove 1 file\b"):
         restore_history(history, 0)
     assert newest_version(history.store) == 4
 

@@ -18,7 +18,9 @@ def test_the_error_lists_missing_files_and_a_later_restorable_version(history):
     history.replace(None)
     for file in files[:11]:
         file.unlink()
-    with pytest.raises(CorruptDataFileError, match=r"version 2 .* 11 of its files .* and 1 more") as caught:
+    with pytest.raises(
+        CorruptDataFileError, match=r"version 2 .* 11 missing or changed files, .* and 1 more"
+    ) as caught:
         restore_history(history, 2)
     assert sum(file.name in str(caught.value) for file in files[:11]) == 10
     assert "Version 3 is the oldest later version" in str(caught.value)
@@ -36,7 +38,7 @@ def test_the_error_does_not_name_a_version_that_restored_a_missing_file(history)
             (history.folder / unquote(path)).unlink()
     with pytest.raises(
         CorruptDataFileError,
-        match=r"2 of its files .* Version 5 is the oldest later version",
+        match=r"2 missing or changed files, .* Version 5 is the oldest later version",
     ):
         restore_history(history, 2)
 
@@ -62,12 +64,14 @@ def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missin
     history.replace(DAYS[0])
     (shared_vectors,) = history.folder.glob("deletion_vector_*")
     shared_vectors.unlink()
-    with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
+    with pytest.raises(
+        CorruptDataFileError, match=r"because of 1 missing or changed file, .* is missing\. Nothing was changed"
+    ):
         restore_history(history, 2)
     history.replace(None)
     with pytest.raises(
         CorruptDataFileError,
-        match=r"2 of its files .* Version 4 is the oldest later version",
+        match=r"2 missing or changed files, .* Version 4 is the oldest later version",
     ):
         restore_history(history, 2)
 

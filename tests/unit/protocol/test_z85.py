@@ -32,8 +32,8 @@ def test_all_bytes_survive_encoding_and_decoding(data):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Hell", "4 characters"),
-        ("Hello1", "6 characters"),
+        ("Hell", "the length 4 is not"),
+        ("Hello1", "the length 6 is not"),
         ("Hel,o", "','"),
         ("Hel o", "' '"),
         ("Hellö", "'ö'"),

@@ -22,6 +22,7 @@ from deltalite.columnar.deletion_vectors import roaring
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.protocol import z85
 from deltalite.protocol.paths import decode_path, is_absolute
+from deltalite.sizes import counted
 
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
@@ -112,7 +113,7 @@ def _decode_inline(text: str, size: int, location: str) -> bytes:
     except ValueError as error:
         raise _vector_error(location, f"is not valid Z85: {error}") from error
     if size > len(data):
-        raise _vector_error(location, f"has {len(data)} bytes where the log says {size}")
+        raise _vector_error(location, f"has {counted(len(data), 'byte')} where the log says {size}")
     return data[:size]  # encoders pad inline vectors to a multiple of four bytes
 
 
@@ -135,9 +136,10 @@ def _read_frame(handle: pa.NativeFile, offset: int, size: int, location: str) ->
     """Read the bytes of one vector and check its frame: the size before it, and the checksum after it (big-endian)."""
     length = handle.size()
     if offset + FRAME_BYTES + size + FRAME_BYTES > length:
-        raise _vector_error(
-            location, f"needs {size} bytes, its size and its checksum, but the file ends after {length} bytes"
+        lengths = (
+            f"{counted(size, 'byte')}, its size and its checksum, but the file ends after {counted(length, 'byte')}"
         )
+        raise _vector_error(location, f"needs {lengths}")
     version = handle.read(1)[0]
     if version != FILE_VERSION:
         raise _vector_error(location, f"is in a file of version {version} where {FILE_VERSION} is expected")
@@ -145,7 +147,7 @@ def _read_frame(handle: pa.NativeFile, offset: int, size: int, location: str) ->
     frame: bytes = handle.read(FRAME_BYTES + size + FRAME_BYTES)
     stored_size, data = int.from_bytes(frame[:FRAME_BYTES], "big"), frame[FRAME_BYTES:-FRAME_BYTES]
     if stored_size != size:
-        raise _vector_error(location, f"has {stored_size} bytes where the log says {size}")
+        raise _vector_error(location, f"has {counted(stored_size, 'byte')} where the log says {size}")
     checksum, stored_checksum = zlib.crc32(data), int.from_bytes(frame[-FRAME_BYTES:], "big")
     if checksum != stored_checksum:
         raise _vector_error(location, f"has the checksum {checksum:08x} where {stored_checksum:08x} is expected")

@@ -22,6 +22,8 @@ from typing import Final, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.sizes import counted
+
 PORTABLE_MAGIC: Final = 1681511377
 # The format before standardization, which Spark still reads.
 NATIVE_MAGIC: Final = 1681511376
@@ -70,7 +72,7 @@ def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
     containers = list(_containers(_Reader(memoryview(data))))
     num_rows = sum(container.cardinality for container in containers)
     if num_rows != cardinality:
-        raise MalformedBitmapError(f"it holds {num_rows} rows where {cardinality} are expected")
+        raise MalformedBitmapError(f"it holds {counted(num_rows, 'row')} instead of {cardinality}")
     if not containers:
         return pa.array([], pa.int64())
     values = pa.concat_arrays([_values(container) for container in containers])
@@ -89,7 +91,9 @@ class _Reader:
 
     def take(self, size: int) -> memoryview:
         if size > len(self._unread):
-            raise MalformedBitmapError(f"it ends early: {size} bytes are needed where {len(self._unread)} are left")
+            raise MalformedBitmapError(
+                f"it ends early: it needs {counted(size, 'byte')}, and {len(self._unread)} remain"
+            )
         data, self._unread = self._unread[:size], self._unread[size:]
         return data
 
@@ -161,7 +165,7 @@ def _values(container: _Container) -> pa.Int64Array:
             assert_never(container.kind)
     if len(low_bits) != container.cardinality:
         raise MalformedBitmapError(
-            f"a container holds {len(low_bits)} rows where its header says {container.cardinality}"
+            f"a container holds {counted(len(low_bits), 'row')} where its header says {container.cardinality}"
         )
     return pc.add(low_bits.cast(pa.int64()), pa.scalar(container.base, pa.int64()))
 
@@ -175,7 +179,7 @@ def _run_values(container: _Container) -> pa.Array:
     num_rows = ends[-1].as_py() if len(ends) else 0
     if num_rows != container.cardinality:
         raise MalformedBitmapError(
-            f"a container's runs hold {num_rows} rows where its header says {container.cardinality}"
+            f"a container's runs hold {counted(num_rows, 'row')} where its header says {container.cardinality}"
         )
     if pc.max(pc.add(firsts, lengths_less_one)).as_py() >= CONTAINER_SIZE:
         raise MalformedBitmapError("a run extends beyond its container")

@@ -56,6 +56,7 @@ from deltalite.columnar.skipping.file_facts import facts_from_partition
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import partition_scalar, partition_text, with_location
 from deltalite.protocol.paths import decode_path, is_absolute
+from deltalite.sizes import counted
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -92,8 +93,8 @@ def read_file(store: LogStore, file: DataFile, plan: ReadPlan) -> Iterator[pa.Re
                     yield rows
             if first_row != groups.rows.stop:
                 raise CorruptDataFileError(
-                    f"The data file '{full_path}' has {first_row - groups.rows.start} rows where its footer says "
-                    f"{len(groups.rows)}.",
+                    f"The data file '{full_path}' has {counted(first_row - groups.rows.start, 'row')} where its "
+                    f"footer says {len(groups.rows)}.",
                     remedy="Restore the file from a backup, or rewrite the rows from their source.",
                 )
 

@@ -30,6 +30,7 @@ from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import StructType
 from deltalite.requests import Approval, Audit, AuditLevel, AuditQuestion, AuditScope
 from deltalite.results import AuditResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows, measure_audits
 from deltalite.spark.audits.resolving import ResolvedAudit, resolve_audits
@@ -224,7 +225,7 @@ def raise_if_failed(
             _log.warning("Sample of the audit '%s': %s", result.name, sample)
     if failures:
         texts = "; ".join(map(str, failures))
-        problem = f"{len(failures)} of {len(results)} audits of {root} did not pass: {texts}. {effect}"
+        problem = f"{len(failures)} of {counted(len(results), 'audit')} of {root} did not pass: {texts}. {effect}"
         problem += "".join(
             f" Samples of '{failure.name}': {', '.join(samples[failure.name])}."
             for failure in failures

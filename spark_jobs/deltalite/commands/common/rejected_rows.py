@@ -27,6 +27,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import Audit, AuditScope
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
 from deltalite.results import AuditResult
+from deltalite.sizes import counted
 from deltalite.spark.audits.measuring import AuditedRows
 from deltalite.spark.audits.rejecting import SeparatedRows
 from deltalite.spark.audits.resolving import ResolvedAudit
@@ -167,8 +168,8 @@ class RejectedRows:
             return None
         names = ", ".join(f"'{audit.name}'" for number, audit in enumerate(self.audits) if number in numbers)
         return (
-            f"{names} together reject {count} of {row_count} rows. Audits without another limit may together reject a "
-            f"share of {DEFAULT_MAX_REJECTED_SHARE}."
+            f"{names} together reject {count} of {counted(row_count, 'row')}. Audits without another limit may "
+            f"together reject a share of {DEFAULT_MAX_REJECTED_SHARE}."
         )
 
     def _count_breaking(self, numbers: Collection[int]) -> int:

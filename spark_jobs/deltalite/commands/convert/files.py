@@ -29,6 +29,7 @@ from deltalite.protocol.file_schemas import FileSchemas, with_partition_columns
 from deltalite.protocol.paths import encode_path
 from deltalite.protocol.properties import STATS_COLUMNS
 from deltalite.protocol.schema import PrimitiveType, StructType, member_at
+from deltalite.sizes import counted
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -120,7 +121,7 @@ class _FooterReader:
             if size_bytes != file["size"]:
                 raise SourceError(
                     f"{file['name']} of {self._store.root} changed during the conversion, from {file['size']} to "
-                    f"{size_bytes} bytes. Nothing was committed.",
+                    f"{counted(size_bytes, 'byte')}. Nothing was committed.",
                     remedy="Stop the writer of this folder, and run the task again.",
                 )
             self._merge_schema(footer, file["name"])

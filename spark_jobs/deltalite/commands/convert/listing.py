@@ -29,6 +29,7 @@ from deltalite.protocol.file_names import LOG_DIR
 from deltalite.protocol.partition_values import canonical_text, parse_partition_value, partition_scalar
 from deltalite.protocol.paths import HIVE_NULL
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType, StructType
+from deltalite.sizes import counted
 from deltalite.storage.trees import FolderContent, ListedTree, walk
 
 LISTING_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
@@ -58,8 +59,8 @@ def listed_files(tree: ListedTree) -> pa.Table:
     empty = files.filter(pc.equal(files["size"], 0))
     if empty.num_rows:
         _log.warning(
-            "Ignoring %s empty files of %s, such as %s: an empty file is not a Parquet file.",
-            empty.num_rows,
+            "Ignoring %s of %s, such as %s: an empty file is not a Parquet file.",
+            counted(empty.num_rows, "empty file"),
             tree.root,
             empty["name"][0].as_py(),
         )

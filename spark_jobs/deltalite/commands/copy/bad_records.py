@@ -21,6 +21,7 @@ from deltalite.errors import InvalidRequestError, SourceError
 from deltalite.requests import CopyRequest
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS, max_bad_count
 from deltalite.results import QuarantineResult
+from deltalite.sizes import counted
 from deltalite.spark.reader.bad_records import RecordCounts, RecordSeparation
 from deltalite.spark.reader.quarantined_rows import all_rejected
 from deltalite.spark.runtime.errors import SPARK_ERRORS
@@ -97,13 +98,14 @@ class BadRecords(Quarantine):
             if counts.bad_records:
                 bad_records = self._separation.bad_records(self._spark)
                 _log.warning(
-                    "Leaving out %s bad records: %s",
-                    counts.bad_records,
+                    "Leaving out %s: %s",
+                    counted(counts.bad_records, "bad record"),
                     "; ".join(_texts(bad_records.limit(_SHOWN_RECORDS).collect())),
                 )
                 rows = all_rejected(bad_records, rows)
         if self._unreadable:
-            _log.warning("Leaving out %s unreadable files. %s", len(self._unreadable), shown(self._unreadable))
+            unreadable_count = counted(len(self._unreadable), "unreadable file")
+            _log.warning("Leaving out %s. %s", unreadable_count, shown(self._unreadable))
             rows = all_rejected(self._unreadable_rows(), rows)
         return super()._store(rows, base, replaces_committed=replaces_committed)
 
@@ -153,8 +155,9 @@ class BadRecords(Quarantine):
         if counts.bad_records > max_count:
             examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(
-                f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of {counts.records} records do not "
-                f"fit the schema, and the limit is {max_count}. {'; '.join(examples)}",
+                f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of "
+                f"{counted(counts.records, 'record')} did not fit the schema, and the limit is {max_count}. "
+                f"{'; '.join(examples)}",
                 remedy="Check the delimiter, the header and the schema of the source. If the files have new columns, "
                 "set merge_schema=True to add them. To quarantine so many records, set max_bad_share=1.",
             )

@@ -36,6 +36,7 @@ from deltalite.requests import CopyRequest, WriteMode, WriteRequest
 from deltalite.requests.quarantine import rejecting_audits
 from deltalite.requests.source import fields_with_sources
 from deltalite.results import OperationResult, result_without_commit
+from deltalite.sizes import counted
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation
@@ -67,7 +68,7 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
     @cache  # one listing for all attempts, until a file changes
     def source() -> ListedSource:
         listed = list_source(spark, request)
-        _log.info("Found %s files in %s that match.", listed.files.num_rows, listed.folder)
+        _log.info("Found %s in %s.", counted(listed.files.num_rows, "matching file"), listed.folder)
         return listed
 
     write_request = _write_request(request)
@@ -126,7 +127,8 @@ def _validate(
         return result
     counts = check_rows(spark, write_request, store, base, load, row_count, quarantine=bad_records)
     quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count) + counts.rejected}
-    _log.info("Checked %s rows of %s files; nothing was written.", counts.total, load.choice.files.num_rows)
+    row_text, file_text = counted(counts.total, "row"), counted(load.choice.files.num_rows, "file")
+    _log.info("Checked %s of %s; nothing was written.", row_text, file_text)
     version = None if base is None else base.version
     metrics = {**load.metrics_without_load, "numValidRows": counts.valid, **quarantined}
     return result_without_commit(request.operation, store.root, version, run=request.identity, metrics=metrics)

@@ -28,6 +28,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import CopyRequest, Source, WriteRequest
 from deltalite.requests.source_paths import is_hidden, split_address
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
@@ -237,8 +238,8 @@ class FileLoad:
         if changed:
             self.list_again()
             raise SourceChangedError(
-                f"Nothing was loaded into {self.request.table}: {len(changed)} of {self.choice.files.num_rows} files "
-                f"changed during the read, such as {min(changed)}.",
+                f"Nothing was loaded into {self.request.table}: {len(changed)} of "
+                f"{counted(self.choice.files.num_rows, 'file')} changed during the read, such as {min(changed)}.",
                 remedy="Run the task again. Let the producer write under a hidden name, and rename the complete file.",
             ) from cause
 

@@ -21,6 +21,7 @@ from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.errors import SourceError
 from deltalite.requests import CopyRequest
 from deltalite.requests.quarantine import max_bad_count
+from deltalite.sizes import counted
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class UnreadableFiles:
             if version in self._reasons
         }
         if len(reasons) > self._max_count(files):
-            raise self._too_many(f"{len(reasons)} of {files.num_rows} files", files, reasons)
+            raise self._too_many(f"{len(reasons)} of {counted(files.num_rows, 'file')}", files, reasons)
         return reasons
 
     def replan_without_unreadable(self, error: Exception, files: pa.Table, checker: FileChecker) -> None:
@@ -75,7 +76,7 @@ class UnreadableFiles:
         for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True):
             if address in reasons:
                 self._reasons[version] = reasons[address]
-        raise NewPlanNeeded(f"leaving out {len(reasons)} unreadable files. {shown(reasons)}") from error
+        raise NewPlanNeeded(f"leaving out {counted(len(reasons), 'unreadable file')}. {shown(reasons)}") from error
 
     def _max_count(self, files: pa.Table) -> int:
         return max_bad_count(self._request, files.num_rows)
@@ -84,7 +85,9 @@ class UnreadableFiles:
         """Raise an error if the search ended before the last file, because it found too many unreadable files."""
         if bad_files.checked_count is not None:
             reasons = bad_files.reasons
-            share = f"{len(reasons)} of {bad_files.checked_count} checked files (of {files.num_rows} in the run)"
+            share = (
+                f"{len(reasons)} of {counted(bad_files.checked_count, 'checked file')} (of {files.num_rows} in the run)"
+            )
             raise self._too_many(share, files, reasons) from error
 
     def _too_many(self, share: str, files: pa.Table, reasons: Mapping[str, str]) -> SourceError:

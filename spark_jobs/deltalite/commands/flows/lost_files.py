@@ -30,6 +30,7 @@ from deltalite.errors import (
 from deltalite.inspection.presence import Absent, Presence
 from deltalite.log.listing import list_log
 from deltalite.protocol.paths import decode_path
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.errors import SPARK_ERRORS, is_missing_path
 
@@ -117,7 +118,7 @@ def _check_not_live(lost_names: Sequence[str], newest: Snapshot) -> None:
     if live_names:
         raise CorruptDataFileError(
             f"The incremental source {newest.store.root} is damaged: its newest version, {newest.version}, needs "
-            f"{live_names[0]}, which does not exist ({len(live_names)} such files).",
+            f"{live_names[0]}, which does not exist ({counted(len(live_names), 'such file')}).",
             remedy="Copy the file back, or restore the source to a version that has all of its files "
             "(`deltalite verify` lists them).",
         )

@@ -30,6 +30,7 @@ from deltalite.inspection.table_rows import TableRow
 from deltalite.phases import PHASES, Phase
 from deltalite.requests import MaintainRequest
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.runtime.termination import cancel_jobs_until
 
@@ -92,7 +93,7 @@ def _run_due_steps(
     rows = limit_bytes(sorted(rows, key=lambda row: -row.gain_bytes), request.max_bytes)
     due_rows = [row for row in rows if row.has_due_steps]
     yield from (row for row in rows if not row.has_due_steps)
-    _log.info("Maintaining %s of %s tables, %s at a time.", len(due_rows), len(rows), request.parallelism)
+    _log.info("Maintaining %s of %s, %s at a time.", len(due_rows), counted(len(rows), "table"), request.parallelism)
     PHASES.begin(Phase.MAINTAIN)
     with ThreadPoolExecutor(max_workers=request.parallelism, thread_name_prefix="maintain") as pool:
         futures = [pool.submit(maintain_table, spark, request, row, deadline) for row in due_rows]

@@ -28,7 +28,7 @@ from deltalite.requests import (
     VacuumMode,
     VacuumRequest,
 )
-from deltalite.sizes import format_bytes
+from deltalite.sizes import counted, format_bytes
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.runtime.session import isolated_session
@@ -116,7 +116,7 @@ def _optimize(session: SparkSession, request: MaintainRequest, table: str) -> tu
     metrics = result.metrics  # after several commits, the sums have other names
     removed = metrics.get("totalNumRemovedFiles", metrics.get("numRemovedFiles", 0))
     added = metrics.get("totalNumAddedFiles", metrics.get("numAddedFiles", 0))
-    return result, f"{removed} files became {added}"
+    return result, f"{counted(removed, 'file')} became {added}"
 
 
 def _checkpoint(session: SparkSession, request: MaintainRequest, table: str) -> tuple[OperationResult, str]:
@@ -144,4 +144,4 @@ def _vacuum(session: SparkSession, request: MaintainRequest, table: str) -> tupl
         result = vacuum(session, replace(vacuum_request, mode=VacuumMode.FULL))
     metrics = result.metrics
     deleted = format_bytes(metrics.get("sizeOfDataToDelete", 0))
-    return result, f"{metrics.get('numDeletedFiles', 0)} files of {deleted} deleted"
+    return result, f"{counted(metrics.get('numDeletedFiles', 0), 'file')} of {deleted} deleted"

@@ -10,6 +10,7 @@ from deltalite.errors import MaintenanceError, MaintenanceIncompleteError
 from deltalite.inspection.table_rows import Outcome, Status, TableRow, by_importance, counts_by_status
 from deltalite.requests import MaintainRequest, Step
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 
 MAX_ROWS = 300
 """The limit on the rows of a result, because Airflow stores the result in its database."""
@@ -74,7 +75,7 @@ def raise_for_failed_tables(rows: Sequence[TableRow], result: OperationResult) -
     error_class = MaintenanceIncompleteError if is_retryable else MaintenanceError
     table_count = len(rows) - _count_skipped(rows)
     failure = error_class(
-        f"The maintenance of {len(errors)} of {table_count} tables failed: {', '.join(named_tables)}{more}.",
+        f"The maintenance of {len(errors)} of {counted(table_count, 'table')} failed: {', '.join(named_tables)}{more}.",
         remedy="Read the line of each failed table in the log. All other tables were tried, as far as the budget "
         "allows. A retry does not repeat the steps that committed.",
     )

@@ -62,7 +62,7 @@ def _tables_of_schema(spark: SparkSession, schema: str) -> SchemaTables:
     rows = schema_tables.other_rows
     if not schema_tables.addresses and all(row.error is None for row in rows):
         raise TableNotFoundError(
-            f"The schema {schema} has no Delta table, but {len(rows)} views and tables of other formats.",
+            f"The schema {schema} has no Delta table. Views and tables of other formats: {len(rows)}.",
             remedy="Check the schema and the catalog.",
         )
     return schema_tables

@@ -43,6 +43,7 @@ from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
@@ -245,10 +246,10 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
     inserted_row_count = operation.metrics["numTargetRowsInserted"]
     if missing_columns and inserted_row_count:
         _log.warning(
-            "Inserting %s rows into %s: an insert clause has no value for the partition column %s, so its rows go to "
+            "Inserting %s into %s: an insert clause has no value for the partition column %s, so its rows go to "
             "the NULL partition. If the rows belong to another partition, add the column to the clause, or to `query` "
             "if the clause is '*'.",
-            inserted_row_count,
+            counted(inserted_row_count, "row"),
             request.table,
             ", ".join(missing_columns),
         )

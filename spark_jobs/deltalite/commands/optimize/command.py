@@ -37,6 +37,7 @@ from deltalite.phases import PHASES, Phase
 from deltalite.protocol.features import check_writable
 from deltalite.requests import OptimizeRequest
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.runtime.errors import reading_table
@@ -106,8 +107,8 @@ class _DroppedBins:
             return False
         self.file_count += len(keys)
         self.error = ConcurrentDeleteDeleteException(
-            f"{OPERATION} did not rearrange the rows of {len(keys)} files, because another writer changed or removed "
-            "one of them first.",
+            f"{OPERATION} did not rearrange the rows of {counted(len(keys), 'file')}, because another writer "
+            "changed or removed one of them first.",
             remedy="Run the task again: it starts from the newest version.",
         )
         return True
@@ -145,7 +146,7 @@ class _Run:
         self.cluster_by = plan.order.names if plan.order is not None and plan.order.provider is not None else ()
         dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):
-            _log.info("Starting commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
+            _log.info("Starting commit %s of %s: %s.", number, len(plan.batches), counted(len(batch.bins), "bin"))
             final_result = self._commit_batch(plan, batch, dropped, is_last=number == len(plan.batches))
             if final_result is not None:
                 return final_result

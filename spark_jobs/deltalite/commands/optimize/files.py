@@ -28,6 +28,7 @@ from deltalite.log.file_table import key_column, removes_of
 from deltalite.phases import PHASES, Phase
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import decode_path
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.layout.rearranging import UNION_SETTINGS, BinJob, gathered_bins, jobs_for
@@ -241,18 +242,20 @@ def _check_row_counts(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, S
         if written_rows == _live_row_count(file_bin):
             continue  # the statistics agree with the new files, so the old footers need not be read
         if written_rows != _live_rows_by_footers(store, file_bin.files):
-            raise _row_count_error(store, file_bin.files, f"{written_rows} rows were read")
+            raise _row_count_error(store, file_bin.files, f"the optimize read {counted(written_rows, 'row')}")
 
 
 def _check_files_have_no_rows(store: LogStore, files: Sequence[Candidate]) -> None:
     """Check by their footers that the files have no live rows."""
     if files and (live_rows := _live_rows_by_footers(store, files)):
-        raise _row_count_error(store, files, f"{live_rows} rows are live, but the log records none")
+        raise _row_count_error(
+            store, files, f"the log records no live row, but the files have {counted(live_rows, 'live row')}"
+        )
 
 
 def _row_count_error(store: LogStore, files: Sequence[Candidate], difference: str) -> CorruptDataFileError:
     return CorruptDataFileError(
-        f"{len(files)} files of {store.root}, such as {files[0].path}, do not have the rows that the log records: "
+        f"The rows of {counted(len(files), 'file')} of {store.root}, such as {files[0].path}, differ from the log: "
         f"{difference}. The files were not changed.",
         remedy="Check the table with `deltalite verify`.",
     )

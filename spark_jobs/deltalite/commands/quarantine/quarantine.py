@@ -21,6 +21,7 @@ from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import CommitRequest, MergeRequest, ScdRequest, WriteRequest
 from deltalite.requests.source_paths import split_address
 from deltalite.results import QuarantineResult
+from deltalite.sizes import counted
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.storage.versioned_path import parse_versioned_path
@@ -106,7 +107,7 @@ class Quarantine:
             rejected_rows, self._transaction(base), base, replaces_committed=replaces_committed
         )
         if result.rows:
-            _log.info("Quarantined %s rows in version %s of %s.", result.rows, result.version, result.table)
+            _log.info("Quarantined %s in version %s of %s.", counted(result.rows, "row"), result.version, result.table)
         return result
 
     def _transaction(self, base: Snapshot | None) -> SetTransaction:

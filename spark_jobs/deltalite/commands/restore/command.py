@@ -38,6 +38,7 @@ from deltalite.requests import RestoreRequest
 from deltalite.requests.approvals import request_parts
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
@@ -132,7 +133,7 @@ def _rules_of(snapshot: Snapshot) -> Rules:
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
     """Refuse to remove files from an append-only table."""
     if files.removed.num_rows:
-        effect = f"the restore would remove {files.removed.num_rows} files"
+        effect = f"the restore would remove {counted(files.removed.num_rows, 'file')}"
         refuse_if_append_only(base, effect, remedy="Unset the property first.")
 
 
@@ -141,10 +142,10 @@ def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) ->
     if not absent.count:
         return files
     _log.warning(
-        "Restoring version %s of %s without %s missing files. The rows of these files are lost: %s.",
+        "Restoring version %s of %s without %s. The rows of missing files are lost: %s.",
         target.version,
         target.store.root,
-        absent.count,
+        counted(absent.count, "missing file"),
         "; ".join(absent.problems),
     )
     return files.without(absent)

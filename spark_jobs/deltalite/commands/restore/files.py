@@ -27,6 +27,7 @@ from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import canonical_path, decode_path
 from deltalite.protocol.row_tracking import ROW_ID_FIELDS
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
@@ -110,8 +111,8 @@ def absent_files(store: LogStore, files: pa.Table, *, total_file_count: int) -> 
                 problems.append("; ".join(problem_by_file.values()))
     if presence.inaccessible_folders:
         _log.warning(
-            "Could not list %s folders, such as %s, so the restore does not know whether their files exist.",
-            len(presence.inaccessible_folders),
+            "Could not list %s, such as %s, so the restore does not know whether files in them exist.",
+            counted(len(presence.inaccessible_folders), "folder"),
             presence.inaccessible_folders[0],
         )
     return AbsentFiles(
@@ -136,8 +137,9 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
         else f" Version {complete_version} is the oldest later version without these files."
     )
     raise CorruptDataFileError(
-        f"Cannot restore version {target.version} of {base.store.root}: {absent.count} of its files are missing or "
-        f"differ from the log, perhaps after a vacuum: {'; '.join(absent.problems)}{more}.{hint} Nothing was changed.",
+        f"Cannot restore version {target.version} of {base.store.root}, because of "
+        f"{counted(absent.count, 'missing or changed file')}, perhaps after a vacuum: "
+        f"{'; '.join(absent.problems)}{more}.{hint} Nothing was changed.",
         remedy="Restore a later version (`deltalite verify` lists the complete ones), or copy the files back from a "
         "backup, or set ignore_missing_files=True to restore the version without their rows.",
     )
@@ -172,7 +174,7 @@ def _size_problem(name: str, size: int | Absent, *, exact: int | None = None, le
         case Absent.UNKNOWN:
             return None
         case int() if (exact and size != exact) or size < least:
-            return f"{name} has {size} bytes instead of {exact or f'at least {least}'}"
+            return f"{name} has {counted(size, 'byte')} instead of {exact or f'at least {least}'}"
         case _:
             return None
 

@@ -46,6 +46,7 @@ from deltalite.protocol import type_widening
 from deltalite.protocol.column_rules import ColumnRules, column_rules
 from deltalite.requests import ScdRequest
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.merge.join_condition import join_condition
@@ -166,8 +167,9 @@ def _check_has_keys(request: ScdRequest, source: DataFrame, layout: Layout) -> N
     nulls = count_nulls(source, layout)
     if nulls.keys or nulls.sequences:
         raise ConstraintViolationError(
-            f"Nothing was written to {request.table}: {nulls.keys} source rows have a null in a key "
-            f"({', '.join(request.keys)}), and {nulls.sequences} have a null as sequence ({request.sequence_by}).",
+            f"Nothing was written to {request.table}: the source has {counted(nulls.keys, 'row')} with a null in a "
+            f"key ({', '.join(request.keys)}), and {counted(nulls.sequences, 'row')} with a null as sequence "
+            f"({request.sequence_by}).",
             remedy="Filter or fill these rows in `query`.",
         )
 

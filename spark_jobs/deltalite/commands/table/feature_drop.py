@@ -33,6 +33,7 @@ from deltalite.protocol.feature_dropping import enabling_properties
 from deltalite.protocol.paths import decode_path
 from deltalite.protocol.type_changes import TYPE_CHANGES
 from deltalite.requests import OptimizeRequest, TableRequest
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.txn.proposal import BaseState, Operation, Proposal
@@ -117,8 +118,8 @@ class _Steps:
         narrower_count = self._narrower_files(base).num_rows
         if narrower_count:
             raise ConcurrentDeleteReadException(
-                f"Could not drop the feature: {narrower_count} files of {self.store.root} store a column with a "
-                "narrower type, because another writer changed files or types meanwhile.",
+                f"Could not drop the feature: {self.store.root} has {counted(narrower_count, 'file')} with a column of "
+                "a narrower type, because another writer changed files or types meanwhile.",
                 remedy="Run the task again when fewer writers change the table.",
             )
 
@@ -130,7 +131,7 @@ class _Steps:
     def _plan(self, base: Snapshot, *, max_bytes: int) -> OptimizePlan:
         files = self._narrower_files(base)
         if files.num_rows:
-            _log.info("Rewriting %s files of %s that store narrower types.", files.num_rows, base.store.root)
+            _log.info("Rewriting %s of %s with narrower types.", counted(files.num_rows, "file"), base.store.root)
         return plan_in_place(base, files, max_bytes=max_bytes)
 
     def _narrower_files(self, base: Snapshot) -> pa.Table:

@@ -29,6 +29,7 @@ from deltalite.protocol.feature_enabling import RequestedProtocol, protocol_for
 from deltalite.protocol.properties import ROW_TRACKING_SUSPENDED
 from deltalite.protocol.row_tracking import FEATURE, assigns_row_ids, check_not_suspended
 from deltalite.requests import TableRequest
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
@@ -60,7 +61,7 @@ def backfill_row_ids(spark: SparkSession, request: TableRequest, store: LogStore
         if not file_count:
             return total, base
         total += file_count
-        _log.info("Assigned row ids to %s files of %s so far.", total, store.root)
+        _log.info("Assigned row ids to %s of %s so far.", counted(total, "file"), store.root)
 
 
 def _commit_next(spark: SparkSession, request: TableRequest, store: LogStore) -> tuple[int, Snapshot]:

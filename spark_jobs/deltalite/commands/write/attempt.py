@@ -35,6 +35,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.requests.quarantine import rejecting_audits
 from deltalite.results import OperationResult
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.resolving import ResolvedAudit
 from deltalite.spark.columns.conforming import conform_columns
@@ -396,9 +397,9 @@ def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: S
     missing = target.null_partition_columns(row_columns)
     if missing and row_count:
         _log.warning(
-            "Writing %s rows to the NULL partition of %s: the rows lack the partition column %s. If the rows belong to "
+            "Writing %s to the NULL partition of %s: the rows lack the partition column %s. If the rows belong to "
             "another partition, add the column in `query`.",
-            row_count,
+            counted(row_count, "row"),
             store.root,
             ", ".join(missing),
         )
@@ -413,7 +414,7 @@ def _check_only_rearranged(store: LogStore, file_changes: _FileChanges) -> None:
     rows_after = file_changes.new.row_count + file_changes.copied.row_count
     if rows_before != rows_after:
         raise ConstraintViolationError(
-            f"data_change=False promises that rows are only rearranged, but {rows_before} rows would become "
-            f"{rows_after} rows in {store.root}.",
+            f"data_change=False promises that rows are only rearranged, but {counted(rows_before, 'row')} would become "
+            f"{counted(rows_after, 'row')} in {store.root}.",
             remedy="Write exactly the rows that are replaced, or leave data_change out.",
         )

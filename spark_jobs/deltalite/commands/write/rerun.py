@@ -18,6 +18,7 @@ from deltalite.log.file_table import file_key, key_column
 from deltalite.protocol.actions import RemoveFile, from_json
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
+from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.txn.find_run import find_run_commit
 
@@ -44,7 +45,7 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
         raise RerunRefusedError(
             f"Cannot replace the rows that this run wrote in version {earlier_commit.version} of {base.store.root}: "
             f"{_rewriting_commit(base, earlier_commit.version, missing_keys)} has rewritten or removed "
-            f"{len(missing_keys)} of their {len(keys)} files.",
+            f"{len(missing_keys)} of their {counted(len(keys), 'file')}.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
     return files

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.errors import MultipleMatchesError
 from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
+from deltalite.sizes import counted
 from deltalite.spark.columns.names import SOURCE, TARGET, column_named, quoted
 from deltalite.spark.merge.clauses import MergeActions
 from deltalite.spark.merge.join_condition import JoinCondition
@@ -173,8 +174,8 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
     )
     examples = [row[0] for row in source_texts.limit(_MAX_SHOWN_ROWS).collect()]
     raise MultipleMatchesError(
-        f"Nothing was written: {row_count} rows of the table match more than one row of the source. One of them "
-        f"matches {' and '.join(examples)}.",
+        f"Nothing was written: for {counted(row_count, 'row')} of the table, more than one row of the source matches. "
+        f"The matches of one of these rows: {' and '.join(examples)}.",
         remedy="Let the source have one row for each key, such as the newest, with `deduplicate`. Or make `on` "
         "tell the rows apart.",
     )

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import SourceError
+from deltalite.sizes import counted
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.reader.bad_record_lines import (
     FILE,
@@ -176,8 +177,8 @@ def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
     if _count(rows) == part.bad_count:
         return rows.drop(COUNT)
     raise SourceError(
-        f"Nothing was written: {part.bad_count} records of {part.schema.addresses[0]} and other files were bad in one "
-        f"read, and {_count(rows)} in another.",
+        f"Nothing was written: one read of {part.schema.addresses[0]} and other files returned "
+        f"{counted(part.bad_count, 'bad record')}, and another read returned {_count(rows)}.",
         remedy="Run the task again if a file was replaced during the read.",
     )
 

@@ -21,6 +21,7 @@ from deltalite.protocol.schema import DataType, DecimalType, StructType
 from deltalite.protocol.source_schemas import DATE, STRING, with_types_as_text
 from deltalite.protocol.unknown_columns import known_columns, with_unknown_as_text
 from deltalite.requests import Source
+from deltalite.sizes import counted
 from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import from_spark, spark_type, to_spark
@@ -212,8 +213,8 @@ class FileLoader:
         The table's record of loaded files would list them, although the table does not have their rows.
         """
         return SourceError(
-            f"Nothing was written: Spark reads only {scanned_count} of {file_count} files in {self._files.folder}. The "
-            f"other ones are among {min(addresses)} and {len(addresses) - 1} more.",
+            f"Nothing was written: Spark reads only {scanned_count} of {counted(file_count, 'file')} in "
+            f"{self._files.folder}. The other ones are among {min(addresses)} and {len(addresses) - 1} more.",
             remedy="Run the task again if a file was replaced. Otherwise load the folders in separate runs, with "
             "`pattern`.",
         )

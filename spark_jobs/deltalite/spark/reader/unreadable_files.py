@@ -27,6 +27,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.protocol.source_schemas import schema_for_reading
 from deltalite.protocol.unknown_columns import columns_problem, known_columns
 from deltalite.requests.quarantine import FORMATS_WITH_BAD_RECORDS
+from deltalite.sizes import counted
 from deltalite.spark.columns.types import from_spark, to_spark
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import load_paths
@@ -79,7 +80,7 @@ class FileChecker:
             SourceNotFoundError: a file no longer exists.
             StorageError: the storage does not deliver a file.
         """
-        _log.info("Looking for unreadable files among %s files.", len(self.files.sizes))
+        _log.info("Looking for unreadable files among %s.", counted(len(self.files.sizes), "file"))
         return find_bad_files(
             self.files.addresses,
             read_group=self._read_group,

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import SourceError
 from deltalite.protocol.paths import HIVE_ESCAPED, HIVE_NULL, partition_dir
+from deltalite.sizes import counted
 from deltalite.spark.columns.names import column_named
 
 # The limit of HDFS, Linux and macOS. Object stores get the same limit, so that a table can be copied to a file system.
@@ -63,8 +64,8 @@ def long_values(
         values |= {row["folder"]: row["text"] for row in rows_with_stand_in}
     if unknown_stand_ins := stand_ins - values.keys():
         raise SourceError(
-            f"{len(unknown_stand_ins)} partition value(s) cannot be folder names, so the input was read again for "
-            "them. The second read returned other values.",
+            f"{counted(len(unknown_stand_ins), 'partition value')} cannot be folder names, so the input was read "
+            "again. The second read returned other values.",
             remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
     return {stand_in: values[stand_in] for stand_in in stand_ins}

@@ -108,8 +108,8 @@ ONE_RUN_HEADER = struct.pack("<I", 12347) + b"\x01"
     [
         (b"", 0, "ends early"),
         (struct.pack(">I", PORTABLE_MAGIC) + BitMap64([1]).serialize(), 1, "magic number"),
-        (portable(BitMap64([1, 2, 3])), 2, "3 rows where 2"),
-        (portable(BitMap64([1, 2, 3])), 4, "3 rows where 4"),
+        (portable(BitMap64([1, 2, 3])), 2, "3 rows instead of 2"),
+        (portable(BitMap64([1, 2, 3])), 4, "3 rows instead of 4"),
         (struct.pack("<Iq", PORTABLE_MAGIC, -1), 0, "negative"),
         (struct.pack("<Iq", PORTABLE_MAGIC, 2**62), 0, "ends early"),
         (struct.pack("<Ii", NATIVE_MAGIC, 2**31 - 1), 0, "ends early"),
@@ -150,7 +150,7 @@ def test_a_billion_claimed_rows_are_rejected_before_memory_is_allocated():
     keys = b"".join(struct.pack("<HH", key, 65535) for key in range(containers))
     data = portable_from_payload(header + keys + bytes(4 * containers) + (struct.pack("<H", 1) + full_run) * containers)
     before = pa.total_allocated_bytes()
-    with pytest.raises(MalformedBitmapError, match="1310720000 rows where 7 are expected"):
+    with pytest.raises(MalformedBitmapError, match="1310720000 rows instead of 7"):
         decode(data, 7)
     assert pa.total_allocated_bytes() - before < 2**20
 
