@@ -29,6 +29,7 @@ from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.output import Column, Output
 from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, check_storage
 from deltalite.installation.doctor import check_installation
+from deltalite.sizes import counted
 from deltalite.storage.locations import parse_location
 from deltalite.storage.opening import open_store
 
@@ -104,7 +105,7 @@ def _show(out: Output, checks: list[Check]) -> None:
         if check.remedy:
             out.line(f"{check.status.value}: {check.name}: {check.remedy}", style=_STYLES.get(check.status, ""))
     errors, warnings = (sum(check.status is status for check in checks) for status in (Status.ERROR, Status.WARNING))
-    out.line(f"{errors} error(s), {warnings} warning(s)")
+    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}")
 
 
 COMMAND = Command(

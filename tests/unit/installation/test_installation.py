@@ -118,7 +118,7 @@ def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path,
     assert all(set(check) == {"check", "status", "message", "remedy"} for check in checks.values())
     assert main(["doctor"]) == 0
     output = capsys.readouterr().out
-    assert output.split()[:3] == ["check", "status", "result"] and "0 error(s)" in output
+    assert output.split()[:3] == ["check", "status", "result"] and "0 errors" in output
     assert "storage  " not in output
 
 

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import SourceError
 from deltalite.protocol.paths import HIVE_ESCAPED, HIVE_NULL, partition_dir
-from deltalite.sizes import counted
 from deltalite.spark.columns.names import column_named
 
 # The limit of HDFS, Linux and macOS. Object stores get the same limit, so that a table can be copied to a file system.
@@ -64,8 +63,8 @@ def long_values(
         values |= {row["folder"]: row["text"] for row in rows_with_stand_in}
     if unknown_stand_ins := stand_ins - values.keys():
         raise SourceError(
-            f"{counted(len(unknown_stand_ins), 'partition value')} cannot be folder names, so the input was read "
-            "again. The second read returned other values.",
+            f"The input was read twice, because partition values cannot be folder names ({len(unknown_stand_ins)}). "
+            "The second read returned other values.",
             remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
     return {stand_in: values[stand_in] for stand_in in stand_ins}
