@@ -28,19 +28,18 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
     new_settings = dict(settings)
     for name in _DRIVER_JAVA_OPTIONS:
         if name in new_settings:
-            new_settings[name] = write_java_options(new_settings[name], folder / f"{name}.args")
+            new_settings[name] = write_java_options(name, new_settings[name], folder)
     return new_settings
 
 
-def write_java_options(options: str, file: Path) -> str:
-    """Write options of Java to a private file, and return the argument that names the file.
-
-    The name of the file without its extension is the name of the setting, for an error message.
+def write_java_options(setting: str, options: str, folder: Path) -> str:
+    """Write the options of Java in a setting to a private file in a folder. Return the argument that names the file.
 
     Raises:
         InvalidRequestError: The options have a quote without its end.
     """
-    write_private(str(file), java_arguments_text(_split(file.stem, options)))
+    file = folder / f"{setting}.args"
+    write_private(str(file), java_arguments_text(_split(setting, options)))
     return f"@{file}"
 
 

@@ -158,7 +158,7 @@ def take_pictures(airflow: WholeAirflow, run_id: str) -> None:
         log_in(browser, url)
         browser.open(f"{task_page}/plugin/{TASK_ROUTE}")
         browser.enter_frame()
-        browser.until("the attempts are shown", lambda: "Skipped, because" in browser.text())
+        browser.until("the attempts are shown", lambda: "Skipped: this run has" in browser.text())
         take_picture_of_frame(browser, "delta-task.png")
         open_list(browser, url)
         take_picture_of_frame(browser, "delta-tables.png")

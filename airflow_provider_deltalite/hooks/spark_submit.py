@@ -347,8 +347,8 @@ class DeltaSparkSubmitHook(TrackingHook):
         if (options_with_classes := options_with_archive(self.launch, self._conf)) is not None:
             environ[JVM_OPTIONS_VARIABLE] = options_with_classes
         if shows_secret("", options := environ.get(JVM_OPTIONS_VARIABLE, "")):
-            options_file = Path(self._job.settings).with_name(f"{JVM_OPTIONS_VARIABLE}.args")
-            environ[JVM_OPTIONS_VARIABLE] = write_java_options(options, options_file)
+            folder = Path(self._job.settings).parent
+            environ[JVM_OPTIONS_VARIABLE] = write_java_options(JVM_OPTIONS_VARIABLE, options, folder)
         self._env = default_spark_home(self.launch) | default_python(self.launch, self._conf) | environ
         if self._is_killed:
             raise AirflowException("The task was stopped before it submitted its job.")

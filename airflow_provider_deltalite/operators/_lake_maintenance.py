@@ -59,8 +59,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
 
     :param tables: The addresses of the tables. (templated)
     :param pattern: A pattern instead of ``tables``: an address with ``*``, ``?``, ``[ab]`` or ``{a,b}`` in its parts,
-        or ``**`` for any number of folders. ``s3://lake/*`` are the tables in a folder. Folders that are not tables are
-        left out. (templated)
+        or ``**`` for any number of folders outside of tables. ``s3://lake/*`` are the tables in a folder. Folders that
+        are not tables are left out. (templated)
     :param catalog_schema: A schema of Spark's catalog instead of ``tables``, such as ``sales`` or ``catalog.sales``.
         The job maintains its Delta tables, and skips views and tables of other formats. The configuration of Spark sets
         up the catalog, such as a Hive metastore. (templated)
@@ -249,8 +249,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
             from deltalite.sizes import counted
 
             self.log.warning(
-                "Sending asset events for the %s in the result only: the result omits %s, also changed ones. Maintain "
-                "fewer tables in a task to get all events.",
+                "Sending asset events for the %s in the result only: the result omits %s. A changed table that it "
+                "omits sends no event. Maintain fewer tables in a task to get all events.",
                 counted(len(result.tables), "table"),
                 counted(omitted_rows, "table"),
             )

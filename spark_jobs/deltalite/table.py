@@ -196,8 +196,8 @@ class DeltaTable:
             "name": metadata.name,
             "description": metadata.description,
             "location": snapshot.store.root,
-            "createdAt": _utc_datetime(metadata.created_time_ms),
-            "lastModified": _utc_datetime(self._last_modified_ms()),
+            "createdAt": utc_datetime(metadata.created_time_ms),
+            "lastModified": utc_datetime(self._last_modified_ms()),
             "partitionColumns": list(snapshot.partition_columns),
             "numFiles": snapshot.files.num_rows,
             "sizeInBytes": bytes_of(snapshot.files),
@@ -291,7 +291,7 @@ class DeltaTable:
         return prune(self._snapshot.files, predicate, self._snapshot.table_schema), predicate
 
 
-def _utc_datetime(milliseconds: int | None) -> datetime | None:
+def utc_datetime(milliseconds: int | None) -> datetime | None:
     """Return the time in UTC; None if it is outside of the years 1 to 9999, which a datetime can hold."""
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

@@ -21,5 +21,5 @@ def test_each_file_is_loaded_by_one_run(airflow_db, tmp_path, monkeypatch):
 
     second = run(example("orders_landing"), SECOND_DAY)
     assert (second.state, second.return_values["load"]["skipped"]) == ("success", True)
-    assert "are loaded" in second.return_values["load"]["skip_reason"]
+    assert "has loaded all matching files" in second.return_values["load"]["skip_reason"]
     assert len(rows(lake / "orders_landing")) == 2

@@ -39,7 +39,7 @@ def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, table):
         file.name for file in files.files_below("", but_not_in="_delta_log") if file.name.startswith("p=a%2Fb %25%3D1/")
     ]
     files.remove(missing_file)
-    with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing"):
+    with pytest.raises(CorruptDataFileError, match=r"because of 1 missing or changed file, .* is missing"):
         restore(spark, RestoreRequest(table=table, version=0))
     assert restore(spark, RestoreRequest(table=table, version=0, ignore_missing_files=True)).committed
     assert rows(spark, table) == [expected[0], expected[2]]

@@ -62,12 +62,12 @@ class ApiServer:
 
 def use_api_server(monkeypatch: pytest.MonkeyPatch, port: int, folder: Path) -> None:
     """Let Airflow's client connect to the API server at a port of this machine. Its kubeconfig is in `folder`."""
-    kubeconfig, get_kube_client = str(_write_kubeconfig(port, folder)), kube_client.get_kube_client
+    kubeconfig, get_kube_client = str(kubeconfig_of(port, folder)), kube_client.get_kube_client
     client = lambda: get_kube_client(in_cluster=False, config_file=kubeconfig)
     monkeypatch.setattr(kube_client, "get_kube_client", client)
 
 
-def _write_kubeconfig(port: int, folder: Path) -> Path:
+def kubeconfig_of(port: int, folder: Path) -> Path:
     """Write the file that names the cluster at a port of this machine, and return its path."""
     kubeconfig = folder / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}

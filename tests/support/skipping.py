@@ -123,7 +123,10 @@ def string_bound(value, writer, upper):
 
 
 def next_prefix(text):
-    """The least text that is greater than every text with the prefix `text`, and not longer; None if there is none."""
+    """Return a text that is greater than every text with the prefix `text`; None if no text of this length is.
+
+    The result is the smallest such text, and has at most as many characters as `text`.
+    """
     prefix = text.rstrip("\U0010ffff")
     if not prefix:
         return None

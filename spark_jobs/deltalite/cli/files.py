@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
-from deltalite.cli.values import time_cell, to_datetime
+from deltalite.cli.values import time_cell
 from deltalite.log.file_table import total
 from deltalite.sizes import counted, format_bytes
+from deltalite.table import utc_datetime
 
 _DEFAULT_LIMIT = 100
 _ROWS_IN_A_BATCH = 1_024
@@ -57,7 +58,7 @@ def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
                 "path": row["path"],
                 "partitionValues": row["partition_values"] or {},
                 "sizeInBytes": row["size_bytes"],
-                "modificationTime": to_datetime(row["modification_time_ms"]),
+                "modificationTime": utc_datetime(row["modification_time_ms"]),
                 "numRecords": row["num_records"],
                 "stats": _parse_stats(row["stats"]),
                 "deletionVector": row["deletion_vector"],

@@ -15,9 +15,9 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_no_arguments, open_table
 from deltalite.cli.output import Column, Output
-from deltalite.cli.values import time_cell, to_datetime
+from deltalite.cli.values import time_cell
 from deltalite.storage.locations import parse_location
-from deltalite.table import Flow
+from deltalite.table import Flow, utc_datetime
 
 _COLUMNS = (
     Column("flow", folds=True),
@@ -45,7 +45,7 @@ def _record(flow: Flow) -> dict[str, Any]:
         "flow": flow.name,
         "sourceTableId": flow.source_table_id,
         "version": flow.version,
-        "lastUpdated": to_datetime(flow.last_updated_ms),
+        "lastUpdated": utc_datetime(flow.last_updated_ms),
     }
 
 
@@ -53,7 +53,7 @@ def _row(flow: Flow) -> tuple[Any, ...]:
     return (
         flow.name,
         "nothing loaded" if flow.version is None else flow.version,
-        time_cell(to_datetime(flow.last_updated_ms)),
+        time_cell(utc_datetime(flow.last_updated_ms)),
         flow.source_table_id,
     )
 

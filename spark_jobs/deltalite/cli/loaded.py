@@ -15,10 +15,10 @@ from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
-from deltalite.cli.values import time_cell, to_datetime
+from deltalite.cli.values import time_cell
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.sizes import counted, format_bytes
-from deltalite.table import DeltaTable
+from deltalite.table import DeltaTable, utc_datetime
 
 _DEFAULT_LIMIT = 100
 _ROWS_IN_A_BATCH = 1_024
@@ -56,9 +56,9 @@ def _records(table: DeltaTable, args: Arguments) -> Iterator[dict[str, Any]]:
                 yield {
                     "address": row["address"],
                     "sizeInBytes": row["size_bytes"],
-                    "modificationTime": to_datetime(row["modified_ms"]),
+                    "modificationTime": utc_datetime(row["modified_ms"]),
                     "etag": row["etag"],
-                    "loadedTime": to_datetime(row["loaded_ms"]),
+                    "loadedTime": utc_datetime(row["loaded_ms"]),
                 }
 
 

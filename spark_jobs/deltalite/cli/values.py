@@ -18,7 +18,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -74,14 +74,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def to_datetime(milliseconds: int | None) -> datetime | None:
-    """Return the UTC time of milliseconds since 1970; None for None and for a time outside of Python's calendar."""
-    try:
-        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    except (OverflowError, ValueError):
-        return None
 
 
 def time_cell(time: datetime | None) -> str:

@@ -116,6 +116,8 @@ def _id_in_parquet(store: LogStore, name: str) -> str | None:
                     return str(table_id.as_py())
         except pa.ArrowException:
             return None
+        except FileNotFoundError:  # clients of object stores raise it without an errno
+            raise
         except OSError as error:
             # Arrow reports a damaged footer or page as an OSError too, but only the operating system gives an errno.
             if error.errno is not None:

@@ -5,9 +5,8 @@ the last part, it matches only tables. It does not go below the folder of a tabl
 folder of a table.
 
 Folders whose names begin with `_` or `.` match only a part that begins with the same character. Links are not followed.
-The listing begins at the last folder before the first wildcard. A part after the wildcards
-may have no wildcard, such as `orders` in `/lake/*/orders`. The parent folder is then listed only to see whether the
-folder exists.
+The listing begins at the last folder before the first wildcard. A part after the wildcards may have no wildcard, such
+as `orders` in `/lake/*/orders`. The parent folder is then listed only to see whether the folder exists.
 """
 
 from __future__ import annotations

@@ -35,6 +35,10 @@ _COMPACTED_COMMITS = 10
 _MAX_DELETIONS = 1_000
 _LATER_UPKEEP = "The upkeep after a later commit repeats this step."
 _STALE_MANIFESTS = "The manifests of its partitions may be old until DeltaGenerateManifestOperator runs."
+_SKIPPED_UPKEEP = (
+    "The upkeep after a later commit does this work, except symlink manifests. If the table has them, the manifests of "
+    "the partitions of this version may be old until DeltaGenerateManifestOperator runs."
+)
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
 """A function like `write_checkpoint`, which takes a snapshot and the current time (milliseconds UTC)."""
@@ -60,7 +64,7 @@ def after_commit(
     current time.
     """
     now_ms = clock_ms()
-    with _warn_on_error("Post-commit work", store, version):
+    with _warn_on_error("Post-commit work", store, version, remedy=_SKIPPED_UPKEEP):
         derived = None
         with _warn_on_error("Deriving the checksum from an earlier one", store, version):
             derived = derive_state(store, version)

@@ -229,3 +229,14 @@ def test_the_tab_of_a_dag_lists_its_tables(sales_page, tmp_path):
     sales_page.add_asset(tmp_path / "other", asset_id=2, writer=("stock", "load"))
     html = sales_page.get("/dag/sales")
     assert ">lake/sales</a>" in html and "other" not in html
+
+
+def test_the_tab_of_a_run_says_why_a_task_skipped(sales_page, run_table):
+    skipped = {"skipped": True, "committed": False}
+    sales_page.database.results_of["sales", RUN] = [
+        result(run_table, **skipped, version=7, skip_reason="no new version"),
+        result(run_table, **skipped, version=1),
+    ]
+    text = words(sales_page.get(f"/dag-run/sales/{RUN}"))
+    assert "Skipped: no new version" in text and "committed version 7" not in text
+    assert "Skipped: this run has already committed version 1" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.conditions import CommitCondition, LogPosition
-from deltalite.errors import CorruptLogError, StorageError
+from deltalite.errors import CorruptLogError, StorageError, VersionGapError
 from deltalite.log import bounded_actions, following
 from deltalite.log.bounded_actions import WHOLE_LINE_BYTES, read_bounded_actions
 from deltalite.log.following import summarize, summary_at
@@ -226,15 +227,23 @@ def test_a_damaged_checkpoint_has_no_readable_table_id(part):
     assert table_id(store) is None
 
 
-def test_a_fault_of_the_storage_is_no_missing_table_id():
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(OSError(errno.EIO, "broken disk"), StorageError), (FileNotFoundError("deleted"), VersionGapError)],
+    ids=["broken disk", "deleted file"],
+)
+def test_a_failed_read_of_a_checkpoint_is_an_error(fault, error):
     store = new_store()
-    store.files[checkpoint_name(1)] = (b"PAR1", 0)
+    store.files[checkpoint_name(1)] = (b"PAR1" * 4, 0)
+
+    class FailingFile(io.BytesIO):
+        def read(self, _size=-1):
+            raise fault
 
     @contextmanager
-    def failing(name):
-        raise OSError(errno.EIO, "broken disk")
-        yield
+    def open_failing(_name):
+        yield pa.PythonFile(FailingFile(b"PAR1" * 4), mode="r")
 
-    store.open = failing
-    with pytest.raises(StorageError, match="broken disk"):
+    store.open = open_failing
+    with pytest.raises(error):
         table_id(store)

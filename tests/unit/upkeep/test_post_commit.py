@@ -88,6 +88,7 @@ def test_a_failed_step_warns_with_its_name_and_the_other_steps_run(caplog, faili
     after_commit(store, 20, clock_ms=lambda: NOON_MS + 60 * DAY_MS)
     (record,) = caplog.records
     assert f"{step} failed after version 20 of" in record.getMessage()
+    assert record.getMessage().endswith("The upkeep after a later commit repeats this step.")
     assert (checkpoint_name(20) in store.files) is (failing_operation == "delete")
     assert (commit_name(0) in store.files) is (failing_operation == "delete")
 
@@ -99,6 +100,9 @@ def test_an_unreadable_log_or_an_invalid_interval_only_warns(caplog):
     put_raw(store, 1, [add("a")])
     after_commit(store, 1)
     assert len(caplog.records) == 2 and not checkpoints(store)
+    for record in caplog.records:
+        assert "Post-commit work failed after version 1 of" in record.getMessage()
+        assert record.getMessage().endswith("may be old until DeltaGenerateManifestOperator runs.")
 
 
 V2_PROTOCOL = Protocol(

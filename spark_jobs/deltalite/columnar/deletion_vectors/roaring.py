@@ -92,7 +92,7 @@ class _Reader:
     def take(self, size: int) -> memoryview:
         if size > len(self._unread):
             raise MalformedBitmapError(
-                f"it ends early: it needs {counted(size, 'byte')}, and {len(self._unread)} remain"
+                f"it ends early: it needs {counted(size, 'byte')}, but has only {len(self._unread)}"
             )
         data, self._unread = self._unread[:size], self._unread[size:]
         return data

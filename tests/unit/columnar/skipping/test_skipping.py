@@ -29,6 +29,7 @@ from deltalite.columnar.predicates.predicate import (
 from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
+from tests.support.lake import comparison
 
 TYPES = {
     "i": PrimitiveType("long"),
@@ -49,10 +50,6 @@ SCHEMA = StructType(
 PARTITION = ("p", "q")
 TABLE = TableSchema(logical=SCHEMA, partition_columns=PARTITION)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  the tests need a time without a time zone
-
-
-def comparison(column, operator, literal):
-    return Comparison(column=(column,), operator=Operator(operator), literal=literal)
 
 
 def file_test(predicate):
