@@ -48,8 +48,12 @@ def prose(documented: object) -> str:
 
 
 def param_texts(documented: object) -> dict[str, tuple[str, bool]]:
-    """Return the text of each parameter in the docstring, and whether the parameter is templated."""
-    names_and_texts = _PARAM_PATTERN.split(inspect.getdoc(documented) or "")[1:]
+    """Return the text of each parameter in the docstring, and whether the parameter is templated.
+
+    A section such as `Raises:` may follow the parameters.
+    """
+    docstring_before_sections = _SECTION_PATTERN.split(inspect.getdoc(documented) or "")[0]
+    names_and_texts = _PARAM_PATTERN.split(docstring_before_sections)[1:]
     texts = {
         name: " ".join(text.split()) for name, text in zip(names_and_texts[::2], names_and_texts[1::2], strict=True)
     }

@@ -84,6 +84,8 @@ def page_generator():
 def test_the_generated_parts_of_a_page_are_those_of_the_code(page, page_generator):
     text = page.read_text("utf-8")
     assert page_generator.refresh_page(text) == text, f"{page.name} is out of date. {HOW_TO_REFRESH}"
+    rows_with_section = [line for line in text.splitlines() if line.startswith("|") and " Raises: " in line]
+    assert rows_with_section == [], "the text of a parameter contains the next section of the docstring"
 
 
 def test_every_class_of_the_provider_and_every_error_is_described(page_generator):

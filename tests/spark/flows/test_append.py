@@ -26,6 +26,7 @@ from tests.support.selection import sampled
 from tests.support.tables import (
     data_files,
     delete_rows,
+    ids,
     optimize_table,
     rows,
     update_rows,
@@ -57,10 +58,6 @@ def target(tmp_path):
 
 def add_ids(spark, path, *ids, **options):
     return write_rows(spark, path, values("id", *map(str, ids)), **options)
-
-
-def ids(table):
-    return [row[0] for row in rows(table)]
 
 
 def committed_paths(table):

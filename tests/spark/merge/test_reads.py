@@ -7,10 +7,14 @@ import shutil
 from functools import partial
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException
+from deltalite.protocol.schema import PrimitiveType
 from deltalite.requests import Source
+from deltalite.spark.merge.join_condition import KeyPair
+from deltalite.spark.merge.source_keys import ranges_predicate, source_keys
 from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
 from tests.support.selection import sampled
@@ -81,6 +85,25 @@ def test_a_file_that_cannot_match_is_not_read(spark, table, kind):
     assert result.metrics["numTargetRowsInserted"] == 1
     empty_merge = merge_into(spark, table, values(NAMES, *SOURCE_ROWS) + " WHERE false", on, **UPSERT)
     assert not empty_merge.committed and empty_merge.metrics.get("numTargetFilesRemoved", 0) == 0
+
+
+def test_close_large_keys_and_a_null_key_are_merged(spark, tmp_path):
+    """The doubles of such keys are equal, so all values fall into one range."""
+    table, low, high = tmp_path / "close", 2**60, 2**60 + 10
+    for number in (low, high):
+        write_rows(spark, table, values("id, note", f"{number}, 'old'"))
+    source = values("id, note", f"{low}, 'new'", f"{high}, 'new'", "NULL, 'new'")
+    merge_into(spark, table, source, ON, **UPSERT)
+    assert set(rows(table)) == {(None, "new"), (low, "new"), (high, "new")}
+
+
+@pytest.mark.parametrize("null_count", [0, 1])
+def test_the_keys_of_a_source_have_at_most_64_ranges(spark, null_count):
+    source = spark.range(65).selectExpr("id").unionAll(spark.sql("SELECT CAST(NULL AS BIGINT)").limit(null_count))
+    long = PrimitiveType("long")
+    key = KeyPair(target=("id",), target_type=long, source=F.col("id"), source_type=long, null_safe=False)
+    predicate = ranges_predicate(source, source_keys(source, [key], ()))
+    assert len(predicate.children) == 64
 
 
 # Each case: the row that another writer appends, the query, the condition, and the clauses of the merge.

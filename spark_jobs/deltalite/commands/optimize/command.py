@@ -108,7 +108,7 @@ class _DroppedBins:
         self.file_count += len(keys)
         self.error = ConcurrentDeleteDeleteException(
             f"{OPERATION} did not rearrange the rows of {counted(len(keys), 'file')}, because another writer "
-            "changed or removed one of them first.",
+            "changed or removed a file first.",
             remedy="Run the task again: it starts from the newest version.",
         )
         return True

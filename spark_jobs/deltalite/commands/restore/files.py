@@ -111,7 +111,7 @@ def absent_files(store: LogStore, files: pa.Table, *, total_file_count: int) -> 
                 problems.append("; ".join(problem_by_file.values()))
     if presence.inaccessible_folders:
         _log.warning(
-            "Could not list %s, such as %s, so the restore does not know whether files in them exist.",
+            "Could not list %s, such as %s, so the restore does not know whether the files there exist.",
             counted(len(presence.inaccessible_folders), "folder"),
             presence.inaccessible_folders[0],
         )

@@ -175,7 +175,7 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
     examples = [row[0] for row in source_texts.limit(_MAX_SHOWN_ROWS).collect()]
     raise MultipleMatchesError(
         f"Nothing was written: for {counted(row_count, 'row')} of the table, more than one row of the source matches. "
-        f"The matches of one of these rows: {' and '.join(examples)}.",
+        f"The matches of one such row: {' and '.join(examples)}.",
         remedy="Let the source have one row for each key, such as the newest, with `deduplicate`. Or make `on` "
         "tell the rows apart.",
     )

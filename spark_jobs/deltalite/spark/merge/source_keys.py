@@ -125,7 +125,8 @@ def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[
     value = _encoded(key)
     position = (value.cast("double") - F.lit(float(low))) * _MAX_RANGES / (float(high) - float(low) or 1.0)
     interval = F.least(F.floor(position), F.lit(_MAX_RANGES - 1))  # the highest value belongs to the last interval
-    ranges = source.groupBy(interval.alias("n")).agg(F.min(value), F.max(value)).where("n IS NOT NULL").collect()
+    known_keys = source.where(value.isNotNull())  # `least` ignores NULL, so a NULL would belong to the last interval
+    ranges = known_keys.groupBy(interval).agg(F.min(value), F.max(value)).collect()
     return sorted((row[1], row[2]) for row in ranges)
 
 
