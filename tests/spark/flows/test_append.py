@@ -126,7 +126,7 @@ def test_several_sources_of_one_task_load_what_is_new_in_each(spark, source, tmp
     add_ids(spark, other, 11)
     second = write_rows(spark, target, query, sources=two_sources)
     assert (version_range(second, "a"), version_range(second, "b")) == ((0, 0), (0, 1))
-    assert (ids(target), len(transactions_in(target, 1))) == ([1, 10, 11, 2], 1)
+    assert (ids(target), len(transactions_in(target, 1))) == ([1, 2, 10, 11], 1)
     assert write_rows(spark, target, query, sources=two_sources).skip_reason
 
 
