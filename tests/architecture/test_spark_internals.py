@@ -19,7 +19,7 @@ PROVIDER = CHECKOUT / "airflow_provider_deltalite"
 # The modules that may use Java, as paths below the library, and the purpose of each.
 PURPOSE_BY_MODULE = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
-    "spark/write/direct_write.py": "the sink of structured streaming, which writes files in place on object stores",
+    "spark/write/direct_write.py": "the committer of structured streaming, which writes files in place",
     "spark/runtime/java_classes.py": "Java classes by their names",
     "spark/runtime/driver_age.py": "the age of the driver's JVM",
     "spark/runtime/termination.py": "the calls to the JVM, whose end the exception of a SIGTERM waits for",

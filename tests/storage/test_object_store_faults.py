@@ -205,6 +205,19 @@ def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxie
 
 
 @pytest.mark.sample("invalid")
+def test_a_data_file_that_the_storage_denies_fails_the_write_with_a_typed_error(
+    spark, proxied, table, ids_and_version, denial
+):
+    def deny_data_files(request):
+        return denial if request.method in ("PUT", "POST") and ".parquet" in request.object_name else None
+
+    with proxied.proxy.faults(deny_data_files), pytest.raises(StoragePermissionError) as caught:
+        write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert not caught.value.retryable
+    assert (ids_and_version(), data_file_count(proxied)) == (([1], 0), 1)
+
+
+@pytest.mark.sample("invalid")
 def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_retry_commits_once(
     spark, proxied, table, ids_and_version, denial
 ):

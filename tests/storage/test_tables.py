@@ -23,7 +23,7 @@ from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import readable_store, writable_store
 from deltalite.spark.large_tables.large_checkpoint import write_large_checkpoint
-from deltalite.spark.write import staging
+from deltalite.spark.write import direct_write, staging
 from deltalite.spark.write.direct_write import DirectWriteError
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from tests.support.tables import schema_json, sorted_rows, values, write_foreign_table, write_rows
@@ -151,11 +151,12 @@ def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, 
 
 @pytest.mark.sample("the class has moved")
 @pytest.mark.parametrize("change", ["the class has moved", "the manifest has changed"])
-def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, s3a, monkeypatch, caplog, change):
+def test_a_write_uses_the_public_writer_if_the_committer_of_spark_has_changed(spark, s3a, monkeypatch, caplog, change):
     def fail(*_arguments, **_options):
         raise DirectWriteError("changed")
 
-    monkeypatch.setattr(staging, "write_directly" if "class" in change else "manifest_uris", fail)
+    module, name = (staging, "write_directly") if "class" in change else (direct_write, "_uris")
+    monkeypatch.setattr(module, name, fail)
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
     assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
@@ -202,8 +203,9 @@ def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch
     real_write = staging.write_directly
 
     def write_and_leave_a_stray_file(frame, uri, **options):
-        real_write(frame, uri, **options)
+        uris = real_write(frame, uri, **options)
         frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(uri)
+        return uris
 
     monkeypatch.setattr(staging, "write_directly", write_and_leave_a_stray_file)
     table = f"{s3a}/{uuid.uuid4()}/t"
@@ -215,7 +217,8 @@ def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch
 @pytest.mark.sample("hdfs")
 def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
     folder = folder_of(spark, table)
-    with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
+    layout = WriteLayout(partition_columns=())
+    with suppress(KeyboardInterrupt), StagedWrite(folder, layout, is_first_write=True) as killed:
         killed.write(spark.range(3), TableSchema(logical=from_spark(spark.range(1).schema)), [])
         killed.keep_all()
         raise KeyboardInterrupt

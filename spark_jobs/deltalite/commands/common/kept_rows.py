@@ -62,8 +62,8 @@ class KeptRows:
     def __exit__(self, *_exception: object) -> None:
         self._stagings.close()
 
-    def start_staging(self, folder: TableFolder, layout: WriteLayout) -> StagedWrite:
-        """Remove the uncommitted files of the earlier attempt, and return a staging folder for new files."""
+    def start_staging(self, folder: TableFolder, layout: WriteLayout, *, is_first_write: bool) -> StagedWrite:
+        """Remove the uncommitted files of the earlier attempt, and return a `StagedWrite` for new files."""
         self.rows = None
         self._stagings.close()
-        return self._stagings.enter_context(StagedWrite(folder, layout))
+        return self._stagings.enter_context(StagedWrite(folder, layout, is_first_write=is_first_write))

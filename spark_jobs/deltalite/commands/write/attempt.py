@@ -164,7 +164,9 @@ class WriteAttempt:
             self._check_replaced(replaced)
             audits = self._auditor.resolve(target.schema)
             filler = RowFiller(self._spark, row_schema, target, self._rejecting_audits)
-            staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
+            staging = self._kept_rows.start_staging(
+                folder_of(self._spark, self._store.root), self._layout(target), is_first_write=self._base is None
+            )
             guards = self._guards(row_schema, target)
             PHASES.begin(Phase.WRITE)
             with filler.fill(rows.frame) as filled:

@@ -11,7 +11,8 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -66,6 +67,15 @@ def default_file_system(spark: SparkSession) -> str:
     return str(file_system.getDefaultUri(session.sessionState().newHadoopConf()).toString())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """The listing of a folder: a Java `FileStatus[]`, and the position of each name in it."""
+
+    folder: str
+    statuses: Any
+    positions: Mapping[str, int]
+
+
 class HadoopFiles:
     """The files of one table in Hadoop's FileSystem.
 
@@ -83,6 +93,7 @@ class HadoopFiles:
         self.fs: Any = self._open_file_system(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # the path of a bucket ends with a slash
         self._file_context: Any = None
+        self._newest_listing: _Listing | None = None
         if ":///" in root:  # make Hadoop's default authority explicit; other engines may have another default
             self.root = self.uri
 
@@ -120,11 +131,15 @@ class HadoopFiles:
         path = self.path(folder)
         with self.errors("list", folder):
             try:
-                return listed_entries(self.jvm, self.fs_of(path).listStatus(path))
+                statuses = self.fs_of(path).listStatus(path)
+                entries = listed_entries(self.jvm, statuses)
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
                 return []
+        positions = {entry.name: position for position, entry in enumerate(entries)}
+        self._newest_listing = _Listing(folder=folder, statuses=statuses, positions=positions)
+        return entries
 
     def exists(self, name: str) -> bool:
         """Whether there is a file or folder with this name."""
@@ -141,20 +156,35 @@ class HadoopFiles:
             return file.read()
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """Return up to `size_bytes` from the start of a file, or None if there is no such file."""
+        """Return up to `size_bytes` from the start of a file, or None if there is no such file.
+
+        If the newest listing has the file, its status there saves a request on S3. If this read fails, because the file
+        has changed since then, the file is read again without the status.
+        """
         path = self.path(name)
         with self.errors("read", name):
             try:
-                stream = self.fs_of(path).open(path)
-                try:
-                    start: bytes = stream.readNBytes(size_bytes)
-                finally:
-                    stream.close()
+                if (status := self._listed_status(name)) is not None:
+                    with contextlib.suppress(*HADOOP_ERRORS):
+                        return _start_of(self._opened(path, status), size_bytes)
+                return _start_of(self.fs_of(path).open(path), size_bytes)
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
                 return None
-            return start
+
+    def _opened(self, path: Any, status: Any) -> Any:
+        """Return a Java input stream of a file with a known `FileStatus`."""
+        futures = java_class(self.jvm, "org.apache.hadoop.util.functional.FutureIO")
+        return futures.awaitFuture(self.fs_of(path).openFile(path).withFileStatus(status).build())
+
+    def _listed_status(self, name: str) -> Any:
+        """Return the Java `FileStatus` of a file in the newest listing, or None if the listing lacks it."""
+        folder, _, base = name.rpartition("/")
+        listed = self._newest_listing
+        if listed is None or listed.folder != folder or base not in listed.positions:
+            return None
+        return listed.statuses[listed.positions[base]]
 
     @contextlib.contextmanager
     def local_copy(self, name: str) -> Iterator[str]:
@@ -237,6 +267,21 @@ class HadoopFiles:
             raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or create it.") from error
         raise StorageError(problem, remedy="Check the storage and the network; the task may be retried.") from error
 
+    def denial(self, error: Exception) -> StoragePermissionError | None:
+        """Return the typed error of a Spark job to which a storage denied access, or None for any other error.
+
+        The storage may be that of the table or that of a source, because one task reads and writes.
+        """
+        for exception in _java_causes(error):
+            text = str(exception.toString())
+            if exception.getClass().getName() in _PERMISSION_EXCEPTIONS or _is_denial_of_google(text):
+                return StoragePermissionError(
+                    f"No permission for a file that the write to {self.root} reads or writes: {_first_line(text)}.",
+                    remedy="Give the identity that Spark runs under access to the table and its sources. If its "
+                    "credentials have expired or were deleted, replace them.",
+                )
+        return None
+
     def _open_file_system(self, uri: str) -> Any:
         try:
             return self.path_of(uri).getFileSystem(self.conf)
@@ -254,6 +299,15 @@ class HadoopFiles:
 
     def _qualified(self, uri: str) -> str:
         return str(self.fs.makeQualified(self.path_of(uri)).toString())
+
+
+def _start_of(stream: Any, size_bytes: int) -> bytes:
+    """Return up to `size_bytes` from the start of a Java input stream, and close the stream."""
+    try:
+        start: bytes = stream.readNBytes(size_bytes)
+    finally:
+        stream.close()
+    return start
 
 
 def connector_hint(scheme: str, hadoop_version: str) -> str:
@@ -282,8 +336,12 @@ def _is_access_denied(error: Exception) -> bool:
     return (
         has_java_class(error, *_PERMISSION_EXCEPTIONS)
         or (has_expired and has_java_class(error, _BAD_REQUEST_EXCEPTION))
-        or any(_GOOGLE_DENIAL.search(text) and not _GOOGLE_THROTTLING.search(text) for text in _full_texts(error))
+        or any(map(_is_denial_of_google, _full_texts(error)))
     )
+
+
+def _is_denial_of_google(text: str) -> bool:
+    return _GOOGLE_DENIAL.search(text) is not None and not _GOOGLE_THROTTLING.search(text)
 
 
 def has_java_class(error: Exception, *class_names: str) -> bool:
@@ -313,12 +371,7 @@ def error_texts(error: Exception) -> list[str]:
 
 def _full_texts(error: Exception) -> list[str]:
     """Return the Java class and the message of an error and of its causes; empty if no Java exception is known."""
-    exception = _java_exception(error)
-    texts: list[str] = []
-    while exception is not None and len(texts) < _MAX_CAUSES:
-        texts.append(str(exception.toString()))
-        exception = exception.getCause()
-    return texts
+    return [str(exception.toString()) for exception in _java_causes(error)]
 
 
 def _reason_text(error: Exception) -> str:
@@ -334,6 +387,16 @@ def _reason_text(error: Exception) -> str:
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0].rstrip(".")
+
+
+def _java_causes(error: Exception) -> Iterator[Any]:
+    """Yield the Java exception behind an error, if it is known, and its causes."""
+    exception = _java_exception(error)
+    for _ in range(_MAX_CAUSES):
+        if exception is None:
+            return
+        yield exception
+        exception = exception.getCause()
 
 
 def _java_exception(error: Exception) -> Any:

@@ -77,6 +77,10 @@ class TableFolder(Protocol):
         """
         ...
 
+    def denial(self, error: Exception) -> StoragePermissionError | None:
+        """Return the typed error of a Spark job to which a storage denied access, or None for any other error."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove a file. If this fails, log a warning."""
         ...
@@ -148,6 +152,9 @@ class _LocalFolder:
 
     def missing_folders(self) -> list[str]:
         return [str(folder) for folder in (self._root, *self._root.parents) if not folder.exists()]
+
+    def denial(self, error: Exception) -> StoragePermissionError | None:  # noqa: ARG002  `make` finds missing permissions
+        return None
 
     def remove(self, name: str) -> None:
         try:
@@ -246,6 +253,9 @@ class _HadoopFolder:
                 folders.append(str(path.toString()))
                 path = path.getParent()
         return folders
+
+    def denial(self, error: Exception) -> StoragePermissionError | None:
+        return self._files.denial(error)
 
     def remove(self, name: str) -> None:
         try:

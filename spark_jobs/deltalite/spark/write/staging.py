@@ -36,7 +36,7 @@ from deltalite.spark.columns.stored_columns import as_in_log, stored_columns
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 from deltalite.spark.runtime.session import settings
-from deltalite.spark.write.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteError, manifest_uris, write_directly
+from deltalite.spark.write.direct_write import DirectWriteError, write_directly
 from deltalite.spark.write.long_values import folder_text, long_values
 from deltalite.spark.write.row_marks import GOOD, OPEN_FILES, for_good_rows, mark_folder
 
@@ -149,12 +149,14 @@ class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
     Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
-    keeps.
+    keeps. `is_first_write` says that the table has no version yet. On an object store, only such a write has a staging
+    folder: it marks the files (`foreign_entry`) if the write is killed, and costs about a dozen requests.
     """
 
-    def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
+    def __init__(self, folder: TableFolder, layout: WriteLayout, *, is_first_write: bool = False) -> None:
         self._folder = folder
         self._layout = layout
+        self._has_staging = is_first_write or folder.has_cheap_rename
         self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
         self._created_folders = folder.missing_folders()
         self._prefixes: list[str] = []  # folders of files that are not moved
@@ -168,7 +170,7 @@ class StagedWrite:
 
     def __exit__(self, *_exception: object) -> None:
         folder = self._folder
-        if not self._keeps_staging:
+        if self._has_staging and not self._keeps_staging:
             folder.remove_tree(self._staging)
             folder.remove_if_empty(STAGING_DIR)
         if self._keeps_files:
@@ -227,9 +229,9 @@ class StagedWrite:
             SourceError: a row cannot be computed, or a second computation returns other rows.
             StoragePermissionError, StorageError: the table's folder cannot be written.
         """
-        # The staging folder is created first, which gives a short error if the table's folder is not writable. After a
-        # killed write, the staging folder shows that the other files are leftovers of this library (`foreign_entry`).
-        self._folder.make(self._staging)
+        # The staging folder is created first, which gives a short error if the table's folder is not writable.
+        if self._has_staging:
+            self._folder.make(self._staging)
         if self._folder.has_cheap_rename:
             target = f"{self._staging}/{uuid.uuid4()}"
         else:
@@ -250,7 +252,8 @@ class StagedWrite:
                 folder_values = {value for file in staged_files for value in file.partition_values.values()}
                 values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
-                if (typed_error := violation(error, guards) or data_error(error)) is None:
+                typed_error = violation(error, guards) or data_error(error) or self._folder.denial(error)
+                if typed_error is None:
                     raise
                 raise typed_error from error
         if not self._folder.has_cheap_rename:
@@ -290,8 +293,8 @@ class StagedWrite:
             options["parquet.block.size"] = str(self._layout.row_group_bytes)
         if not self._folder.has_cheap_rename:
             try:
-                write_directly(rows, uri, partition_columns=list(folder_columns.values()), options=options)
-                return self._files_of_manifest(target, folder_columns)
+                uris = write_directly(rows, uri, partition_columns=list(folder_columns.values()), options=options)
+                return self._files_in_place(target, uris, folder_columns)
             except DirectWriteError as error:
                 _log.warning(
                     "Writing to %s through Spark's public API, which copies each file: %s.", self._folder.root, error
@@ -303,19 +306,15 @@ class StagedWrite:
         writer.parquet(uri)
         return self._files_below(target, folder_columns)
 
-    def _files_of_manifest(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
-        """Return the files of successful tasks, and remove the files of failed tasks."""
-        manifest = self._folder.read(f"{target}/{MANIFEST}")
-        if manifest is None:
-            raise DirectWriteError("Spark's sink left no manifest")
-        self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
-        names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
+    def _files_in_place(self, target: str, uris: Sequence[str], folder_columns: Mapping[str, str]) -> list[DataFile]:
+        """Return the files of successful tasks, which have these URIs, and remove the files of failed tasks."""
+        names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in uris}
         files = {file.name: file for file in self._files_below(target, folder_columns)}
         for name_of_failed_task in files.keys() - names:
             self._folder.remove(name_of_failed_task)
         missing_names = names - files.keys()
         if missing_names:
-            raise DirectWriteError(f"Spark's sink names files that do not exist, such as {min(missing_names)}")
+            raise DirectWriteError(f"Spark's committer names files that do not exist, such as {min(missing_names)}")
         return [files[name] for name in sorted(names)]
 
     def _move(self, file: DataFile) -> DataFile:
