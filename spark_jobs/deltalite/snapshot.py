@@ -19,6 +19,7 @@ from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, REMOVE_TYPES
 from deltalite.log.segment import LogSegment
 from deltalite.log.state import LogState
+from deltalite.log.version_checksum import VersionChecksum
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltalite.protocol.column_mapping import TableSchema, table_schema_of
@@ -149,6 +150,16 @@ class Snapshot:
     def commit_info(self) -> Mapping[str, Any] | None:
         """The provenance of the version's commit; None if the commit contains none or is no longer in the log."""
         return self._log.commit_info
+
+    @property
+    def checksum(self) -> VersionChecksum | None:
+        """The content of the version's checksum file; None if there is none, or its content is invalid or wrong."""
+        return self._log.checksum
+
+    @property
+    def replayed_commit_info(self) -> Mapping[str, Any] | None:
+        """The same as `commit_info` if `check_log` has read the commit, None otherwise. Sends no request."""
+        return self._log.replayed_commit_info
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:

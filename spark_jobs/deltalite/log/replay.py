@@ -65,6 +65,8 @@ class ReplayedLog:
     - `touched`: the keys of the files in `adds` and `removes`, which override the checkpoint's files; empty without a
       checkpoint.
     - `sources`: the files that hold the checkpoint's file actions.
+    - `commit_info`: the provenance of the version's commit; None if the commit has none, or if the replay did not need
+      the commit.
     """
 
     store: LogStore
@@ -78,6 +80,7 @@ class ReplayedLog:
     touched: frozenset[str]
     sources: tuple[str, ...]
     holds_stats: bool
+    commit_info: Mapping[str, Any] | None
 
     def files(self, columns: Sequence[str]) -> pa.Table:
         """Return the active files, with `columns` of `ADD_TYPES`, in no particular order.
@@ -176,7 +179,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         UnusableLogFile: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
     holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _MAX_HELD_BYTES
-    state = _State(omitted_columns=() if holds_stats else (_STATS,))
+    state = _State(omitted_columns=() if holds_stats else (_STATS,), version=segment.version)
     for entry in reversed(segment.entries):
         if not entry.is_compaction:
             state.apply_entry(store, entry)
@@ -210,6 +213,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         touched=frozenset(state.touched) if segment.checkpoint is not None else frozenset(),
         sources=sources,
         holds_stats=holds_stats,
+        commit_info=state.commit_info,
     )
 
 
@@ -240,10 +244,12 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 class _State:
     """The state of a version during replay, which applies the newest commit first. Adds lack the `omitted_columns`.
 
-    `overridden_removes` are the keys of removes that an add in the same commit overrides.
+    - `overridden_removes`: the keys of removes that an add in the same commit overrides.
+    - `commit_info`: the provenance in the commit of `version`; None if the commit has none, or was not applied.
     """
 
-    def __init__(self, omitted_columns: Sequence[str] = ()) -> None:
+    def __init__(self, omitted_columns: Sequence[str] = (), version: int | None = None) -> None:
+        self._version = version
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.transactions: dict[str, SetTransaction] = {}
@@ -252,6 +258,7 @@ class _State:
         self.removes = FileTableBuilder(RemoveFile)
         self.touched: set[str] = set()
         self.overridden_removes: set[str] = set()
+        self.commit_info: Mapping[str, Any] | None = None
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
         """Apply the actions of a commit or compaction, unless newer actions override them."""
@@ -277,6 +284,8 @@ class _State:
                     continue
                 if duplicate_check is not None:
                     duplicate_check.take(kind, body)
+                if kind == CommitInfo.action and entry.first_version == self._version and self.commit_info is None:
+                    self.commit_info = body
                 if not self._is_settled(kind):
                     action = parse_action(kind, body, name)
                     if action is not None:

@@ -95,6 +95,11 @@ class LogState:
             self._commit_info = (None if commit is None else read_commit_info(self.store, commit),)
         return self._commit_info[0]
 
+    @property
+    def replayed_commit_info(self) -> Mapping[str, Any] | None:
+        """The provenance of the version's commit, if a replay has read it; None otherwise. Sends no request."""
+        return None if self._replayed is None else self._replayed.commit_info
+
     def files(self, columns: Sequence[str]) -> pa.Table:
         """Return the active files, with `columns` of `ADD_TYPES`, in no particular order.
 

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltalite.errors import (
@@ -42,16 +42,23 @@ from deltalite.version import ENGINE_INFO
 
 # Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
 _LONGEST_PAUSE_SECONDS = 0.05
+# A larger commit is not kept in memory after its put.
+_LARGEST_KEPT_BYTES = 1024 * 1024
 # The conflicts that a merge of both deletion vectors may resolve.
 _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The outcome that the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC)."""
+    """The outcome that the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC).
+
+    `data` is the content of the commit. It is None if the content is large, or if only the log shows that the put
+    succeeded.
+    """
 
     version: int
     timestamp_ms: int
+    data: bytes | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,8 @@ def _put_until_settled(
         if existing is None:
             if attempt > 0:
                 _check_version_below(store, version)
-            return Committed(version=version, timestamp_ms=timestamp_ms), proposal
+            kept_data = data if len(data) <= _LARGEST_KEPT_BYTES else None
+            return Committed(version=version, timestamp_ms=timestamp_ms, data=kept_data), proposal
         for winner in _winners(store, version, existing):
             verdict = judge(proposal, winner, txn_id)
             if isinstance(verdict, _RESOLVABLE_CONFLICTS):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltalite.errors import CorruptLogError
+from deltalite.log.version_checksum import VersionChecksum
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, RemoveFile, SetTransaction
@@ -76,14 +77,18 @@ class Operation:
 class BaseState:
     """The table state that an operation read: a version, and its protocol and metadata.
 
-    Without a table, `version` is -1, and `protocol` and `metadata` are None. `row_id_mark` is the highest row id that
-    the table has assigned; see `protocol.row_tracking`.
+    - Without a table, `version` is -1, and `protocol` and `metadata` are None.
+    - `row_id_mark`: the highest row id that the table has assigned; see `protocol.row_tracking`.
+    - `checksum`, `commit_info`: the version's checksum and the provenance of its commit, None if the operation did not
+      read them.
     """
 
     version: int = -1
     protocol: actions.Protocol | None = None
     metadata: Metadata | None = None
     row_id_mark: int = NO_ROW_ID
+    checksum: VersionChecksum | None = None
+    commit_info: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, base: Snapshot | None) -> BaseState:
@@ -95,6 +100,8 @@ class BaseState:
             protocol=base.protocol,
             metadata=base.metadata,
             row_id_mark=high_water_mark(base.domains) if FEATURE in supported_features(base.protocol) else NO_ROW_ID,
+            checksum=base.checksum,
+            commit_info=base.replayed_commit_info,
         )
 
 

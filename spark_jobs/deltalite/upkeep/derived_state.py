@@ -1,6 +1,9 @@
 """The state of a version, derived from the newest earlier checksum and the later commits.
 
-After a small commit, this takes four requests to the storage: the log is listed once, and three small files are read.
+A writer usually knows the checksum below its commit, and the content of its commit. `state_after_commit` then sends no
+request. Otherwise `derive_state` takes four requests after a small commit: it lists the log once, and reads three small
+files.
+
 The derivation requires that this library made the checksum and all these commits: its commits remove only existing
 files and add only new files. A checksum of another writer may be wrong, and a commit of another writer may add an
 existing file again. Protocol: Version Checksum File.
@@ -12,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deltalite.log.action_files import read_actions
+from deltalite.log.action_files import actions_in, read_actions
 from deltalite.log.listing import Listing, list_log
 from deltalite.log.replay import read_commit_info
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
@@ -64,6 +67,25 @@ def derive_state(store: LogStore, version: int) -> DerivedState | None:
     return state
 
 
+def state_after_commit(
+    checksum: VersionChecksum, commit_info: Mapping[str, Any], commit: bytes, commit_name: str
+) -> DerivedState | None:
+    """Return the state of a version from the checksum of the version below.
+
+    Args:
+        checksum: the checksum of the version below.
+        commit_info: the provenance of the commit of the version below.
+        commit: the content of the version's commit.
+        commit_name: its file name.
+
+    Returns:
+        The state, or None if this library did not make the checksum and the commits, or counts are unknown, as in
+        `derive_state`.
+    """
+    state = _trusted_state(checksum, commit_info)
+    return None if state is None else _state_after_commit(state, actions_in(commit, commit_name), commit_name)
+
+
 def _state_of_checksum(store: LogStore, listing: Listing, version: int) -> DerivedState | None:
     """Return the state in the checksum of a version.
 
@@ -73,7 +95,12 @@ def _state_of_checksum(store: LogStore, listing: Listing, version: int) -> Deriv
     data = store.read(file_name)
     checksum = None if data is None else parse_version_checksum(data, file_name)
     info = None if checksum is None else read_commit_info(store, listing.commits[version])
-    if checksum is None or info is None or not _is_trusted(checksum, info):
+    return None if checksum is None or info is None else _trusted_state(checksum, info)
+
+
+def _trusted_state(checksum: VersionChecksum, info: Mapping[str, Any]) -> DerivedState | None:
+    """Return the state in a checksum; None if this library did not make the checksum, or the checksum lacks a count."""
+    if not _is_trusted(checksum, info):
         return None
     has_vectors = "deletionVectors" in supported_features(checksum.protocol)
     if has_vectors and (checksum.num_deletion_vectors is None or checksum.num_deleted_records is None):

@@ -54,20 +54,21 @@ def after_commit(
     store: LogStore,
     version: int,
     *,
+    derive: Callable[[LogStore, int], DerivedState | None] = derive_state,
     checkpoint: CheckpointWriter = _write_in_this_process,
     tree: Callable[[str], TableTree] = LocalTree,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> None:
     """Do the upkeep that is due after the commit of `version`. Never raises.
 
-    `checkpoint` writes a checkpoint, `tree` opens the folder of a table by its address, and `clock_ms` returns the
-    current time.
+    `derive` returns the state of the version as `derive_state` does, `checkpoint` writes a checkpoint, `tree` opens the
+    folder of a table by its address, and `clock_ms` returns the current time.
     """
     now_ms = clock_ms()
     with _warn_on_error("Post-commit work", store, version, remedy=_SKIPPED_UPKEEP):
         derived = None
         with _warn_on_error("Deriving the checksum from an earlier one", store, version):
-            derived = derive_state(store, version)
+            derived = derive(store, version)
         if derived is not None and not _is_checkpoint_due(derived, version):
             state: DerivedState | Snapshot = derived
             with _warn_on_error("Writing the checksum", store, version):

@@ -14,6 +14,7 @@ from deltalite.commands.common.run_identity import transaction
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
 from deltalite.phases import PHASES, Phase
 from deltalite.protocol.features import check_writable
+from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.touched_partitions import changed_partitions
 from deltalite.requests import CommitRequest, RunProvenance
 from deltalite.results import OperationResult
@@ -21,11 +22,12 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.txn.audits import audit_results_of
-from deltalite.txn.commit import CommittedByAnotherAttempt, commit
+from deltalite.txn.commit import Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
 from deltalite.txn.flows import flow_ranges_of
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.txn.quarantine import quarantine_of
+from deltalite.upkeep.derived_state import DerivedState, derive_state, state_after_commit
 from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
@@ -83,7 +85,13 @@ def commit_proposal(
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
     PHASES.begin(Phase.AFTER_COMMIT)
-    after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
+    after_commit(
+        store,
+        outcome.version,
+        derive=partial(_derive_state, proposal.base, outcome),
+        checkpoint=partial(write_any_checkpoint, spark),
+        tree=partial(tree_of, spark),
+    )
     result = operation_result(
         request,
         store,
@@ -108,6 +116,14 @@ def commit_proposal(
         audits=audit_results_of(parameters),
         quarantine=quarantine_of(parameters, proposal.operation.metrics),
     )
+
+
+def _derive_state(base: BaseState, outcome: Committed, store: LogStore, version: int) -> DerivedState | None:
+    """Return the state after the commit: without a request if the job has read the version below, else from the log."""
+    is_on_base = version == base.version + 1
+    if is_on_base and base.checksum is not None and base.commit_info is not None and outcome.data is not None:
+        return state_after_commit(base.checksum, base.commit_info, outcome.data, commit_name(version))
+    return derive_state(store, version)
 
 
 def record_run(
