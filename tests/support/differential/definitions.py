@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from deltalite.protocol.clustering import clustering_columns, logical_paths
 from deltalite.protocol.column_mapping import FIELD_ID, NESTED_IDS, PHYSICAL_NAME
+from deltalite.protocol.features import supported_features
 from deltalite.protocol.properties import is_constraint
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
@@ -28,9 +30,11 @@ def definition(path: str) -> dict[str, Any]:
     """The schema, the partition and clustering columns, the properties and the features of a table."""
     snapshot = Snapshot.load(LocalLogStore(path))
     protocol = snapshot.protocol
+    clustering = clustering_columns(snapshot.domains) if "clustering" in supported_features(protocol) else ()
     return {
         "schema": _without_mapping(json.loads(snapshot.metadata.schema_string)),
         "partition columns": list(snapshot.partition_columns),
+        "clustering columns": logical_paths(clustering, snapshot.table_schema),
         "properties": {
             key: _without_blanks(text) if is_constraint(key) else text
             for key, text in snapshot.configuration.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Literal
 
 from tests.support.differential.conditions import condition, reference, value
 from tests.support.differential.kinds import KINDS, literal, random_value_of
@@ -54,7 +55,8 @@ class RandomStatements:
 
     def overwrite(self, table: Table) -> Write:
         dynamic = bool(table.partition_by) and self.rnd.randrange(2) == 0
-        return Write(source=self._rows(table, self._columns(table)), mode="dynamic" if dynamic else "overwrite")
+        mode: Literal["dynamic", "overwrite"] = "dynamic" if dynamic else "overwrite"
+        return Write(source=self._rows(table, self._columns(table)), mode=mode, cluster_by=table.cluster_by)
 
     def replace(self, table: Table) -> Write | None:
         if len(table.writable) < len(table.columns):  # REPLACE WHERE takes all columns by their position

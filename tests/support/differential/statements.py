@@ -62,12 +62,15 @@ class Rows:
 class Write(StatementWithoutAlteration):
     """INSERT, INSERT OVERWRITE or REPLACE WHERE.
 
-    For a REPLACE WHERE, `source` must have all columns in the table's order.
+    For a REPLACE WHERE, `source` must have all columns in the table's order. `cluster_by` are the clustering columns of
+    the table. An overwrite of delta-spark removes them (`WriteIntoDelta`, `isReplacingTable`), so delta-spark then sets
+    them again. An overwrite of this library keeps them.
     """
 
     source: Rows
     mode: Literal["append", "overwrite", "dynamic", "replace"] = "append"
     replace_where: str | None = None
+    cluster_by: tuple[str, ...] = ()
 
     def run(self, spark: SparkSession, path: str) -> object:
         options: dict[str, Any] = {"mode": "append" if self.mode == "append" else "overwrite"}
@@ -84,7 +87,9 @@ class Write(StatementWithoutAlteration):
             case "append":
                 return [f"INSERT INTO {name_of(path)} ({columns}) {query}"]
             case "overwrite":
-                return [f"INSERT OVERWRITE {name_of(path)} ({columns}) {query}"]
+                insert = f"INSERT OVERWRITE {name_of(path)} ({columns}) {query}"
+                clustering = ", ".join(map(quoted, self.cluster_by))
+                return [insert, f"ALTER TABLE {name_of(path)} CLUSTER BY ({clustering})"] if clustering else [insert]
             case "replace":
                 return [f"INSERT INTO {name_of(path)} REPLACE WHERE {self.replace_where} {query}"]
             case "dynamic":
