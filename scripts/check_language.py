@@ -109,11 +109,12 @@ def _assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """Check the files that git tracks, and print the findings."""
+    """Check the files that git tracks and the new files, but not the ignored ones, and print the findings."""
     rules = rules_of(Path(RULES_FILE).read_text(encoding="utf-8"))
-    tracked = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     files = [
-        path for path in map(Path, tracked) if path.suffix in SUFFIXES and path not in EXEMPT_FILES and path.is_file()
+        path for path in map(Path, names) if path.suffix in SUFFIXES and path not in EXEMPT_FILES and path.is_file()
     ]
     finding_lines = [line for path in files for line in findings(str(path), path.read_text(encoding="utf-8"), rules)]
     print("\n".join(finding_lines), end="\n" if finding_lines else "")
