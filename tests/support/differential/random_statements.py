@@ -56,7 +56,8 @@ class RandomStatements:
     def overwrite(self, table: Table) -> Write:
         dynamic = bool(table.partition_by) and self.rnd.randrange(2) == 0
         mode: Literal["dynamic", "overwrite"] = "dynamic" if dynamic else "overwrite"
-        return Write(source=self._rows(table, self._columns(table)), mode=mode, cluster_by=table.cluster_by)
+        columns = self._columns(table, has_partition_columns=dynamic)
+        return Write(source=self._rows(table, columns), mode=mode, cluster_by=table.cluster_by)
 
     def replace(self, table: Table) -> Write | None:
         if len(table.writable) < len(table.columns):  # REPLACE WHERE takes all columns by their position
@@ -191,13 +192,14 @@ class RandomStatements:
                 altered=replace(table, constraints={"rule": text}),
             )
 
-    def _columns(self, table: Table) -> list[Column]:
+    def _columns(self, table: Table, *, has_partition_columns: bool = False) -> list[Column]:
         """The columns of an insert: all required columns, and most of the optional ones.
 
-        In a table with an identity column, delta-spark also requires the partition columns
-        (`TransactionalWrite.getPartitioningColumns`, which sees the columns of the query).
+        In a table with an identity column, and for a dynamic overwrite, delta-spark also requires the partition columns
+        (`TransactionalWrite.getPartitioningColumns`, which sees the columns of the query). This library writes rows
+        without them to the NULL partition, with a warning.
         """
-        required = set(table.partition_by) if table.identity_names else set()
+        required = set(table.partition_by) if table.identity_names or has_partition_columns else set()
         return [c for c in table.writable if not c.is_optional or c.name in required or self.rnd.randrange(8)]
 
     def _rows(self, table: Table, columns: Sequence[Column], keys: Sequence[int] | None = None) -> Rows:
