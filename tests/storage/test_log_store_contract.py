@@ -82,6 +82,24 @@ def multi_writer_store(store, request):
     return store
 
 
+@pytest.fixture
+def writer(store, request):
+    """The store of another process for the same table."""
+    if request.node.callspec.params["store"] not in ("file", "hdfs", "s3a"):
+        return store
+    return type(store)(request.getfixturevalue("spark"), store.root, single_writer=True)
+
+
+@pytest.mark.parametrize("first", [b"", b"first", b"a longer first content"])
+def test_a_read_after_a_listing_returns_what_another_writer_wrote_since(store, writer, first):
+    writer.write(NAME, first)
+    assert [file.name for file in store.list_from("_delta_log/")] == [NAME]
+    writer.write(NAME, b"second content")
+    assert store.read(NAME) == b"second content"
+    writer.delete(NAME)
+    assert store.read(NAME) is None
+
+
 def test_the_first_put_wins_and_the_second_changes_nothing(store):
     assert store.write_if_absent(NAME, b"one") is True
     assert store.write_if_absent(NAME, b"two") is False

@@ -7,6 +7,7 @@ does not fail the commit. Protocol: Delta Log Entries (atomic creation), Commit 
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import uuid
@@ -32,7 +33,7 @@ from deltalite.protocol.properties import CHECKPOINT_PROTECTION_VERSION
 from deltalite.protocol.row_tracking import high_water_mark
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
-from deltalite.txn.proposal import Proposal, ReadSet
+from deltalite.txn.proposal import BaseState, Proposal, ReadSet
 from deltalite.txn.put import put_commit
 from deltalite.txn.record_counts import needs_record_counts, with_checked_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
@@ -44,6 +45,7 @@ from deltalite.version import ENGINE_INFO
 _LONGEST_PAUSE_SECONDS = 0.05
 # A larger commit is not kept in memory after its put.
 _LARGEST_KEPT_BYTES = 1024 * 1024
+_LONGEST_PROVENANCE_BYTES = 64 * 1024
 # The conflicts that a merge of both deletion vectors may resolve.
 _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
@@ -91,7 +93,7 @@ def commit(
             the commit below is missing.
         StorageError: storage failed, and the commit is not in the log.
     """
-    _check_base(store, proposal.base.version)
+    _check_base(store, proposal.base)
     merger = RowMerger(store)
     try:
         outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
@@ -166,16 +168,18 @@ def _judge_row_by_row(
     return (merged_proposal, merged_verdict) if isinstance(merged_verdict, NoConflict) else (proposal, merged_verdict)
 
 
-def _check_base(store: LogStore, version: int) -> None:
+def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
-    After log cleanup, a free commit name does not show that its version was never committed.
+    After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
+    another commit of the same version.
 
     A log that was empty at the read must be empty now or begin at version 0.
 
     Raises:
         ConcurrentWriteException: the log does not hold the version.
     """
+    version, txn_id = base.version, (base.commit_info or {}).get("txnId")
     if version < 0:
         log = list_log(store, 0)
         if log.newest_version < 0 or 0 in log.commits:
@@ -184,9 +188,12 @@ def _check_base(store: LogStore, version: int) -> None:
             "was empty when this operation read it, and now has versions but not version 0: a listing was incomplete."
         )
     else:
-        if _has_version(store, version):
+        if _has_version(store, version, txn_id):
             return
-        problem = f"no longer has version {version}, which this operation read: log cleanup or a drop removed it."
+        problem = (
+            f"no longer has version {version}, which this operation read: log cleanup removed it, or the table was "
+            "dropped or recreated."
+        )
     raise ConcurrentWriteException(
         f"Could not commit: the log of {store.root} {problem}",
         remedy="Run the task again: it starts from the newest version.",
@@ -215,12 +222,25 @@ def _check_version_below(store: LogStore, version: int) -> None:
     )
 
 
-def _has_version(store: LogStore, version: int) -> bool:
-    """Whether the log still has a file of the version, such as its commit or a checkpoint."""
-    with suppress(OSError), store.open(commit_name(version)):
-        return True
+def _has_version(store: LogStore, version: int, txn_id: str | None = None) -> bool:
+    """Whether the log still has a file of the version, such as its commit or a checkpoint.
+
+    With `txn_id`, the commit must not begin with the provenance of another transaction.
+    """
+    with suppress(OSError), store.open(commit_name(version)) as commit:
+        return txn_id is None or _may_have_txn_id(commit.read(_LONGEST_PROVENANCE_BYTES), txn_id)
     first = next(iter(store.list_from(first_name_of(version))), None)
     return first is not None and first.name.startswith(first_name_of(version))
+
+
+def _may_have_txn_id(start: bytes, txn_id: str) -> bool:
+    """Whether a commit that begins with these bytes may have this id. False if its first line shows another id."""
+    line, newline, _ = start.partition(b"\n")
+    try:
+        info = json.loads(line)[CommitInfo.action] if newline else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return True
+    return not isinstance(info, dict) or info.get("txnId") == txn_id
 
 
 def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winner]:

@@ -79,8 +79,8 @@ class BaseState:
 
     - Without a table, `version` is -1, and `protocol` and `metadata` are None.
     - `row_id_mark`: the highest row id that the table has assigned; see `protocol.row_tracking`.
-    - `checksum`, `commit_info`: the version's checksum and the provenance of its commit, None if the operation did not
-      read them.
+    - `checksum`, `commit_info`: the version's checksum and the provenance of its commit. Each is None if the log has
+      none, or if the operation did not read it.
     """
 
     version: int = -1

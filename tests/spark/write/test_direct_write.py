@@ -14,7 +14,10 @@ from tests.support.tables import values
 
 pytestmark = pytest.mark.spark
 
-CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+STREAM_SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.example.NoSuchClass",
+    "spark.sql.streaming.fileSink.log.compactInterval": "1",
+}
 
 
 def files_below(folder):
@@ -70,9 +73,9 @@ def test_a_change_in_spark_raises_the_error_that_leads_to_the_public_writer(spar
         write_directly(spark.range(1), spark_uri(str(tmp_path / "t")), partition_columns=partition_columns, options={})
 
 
-def test_a_session_whose_class_for_checkpoint_files_rejects_local_folders_leads_to_the_public_writer(spark, tmp_path):
+@pytest.mark.parametrize(("setting", "value"), STREAM_SETTINGS.items())
+def test_settings_for_streams_do_not_change_the_manifest(spark, tmp_path, setting, value):
     session = spark.newSession()
-    session.conf.set(CHECKPOINT_FILES, "org.example.NoSuchClass")
-    with pytest.raises(DirectWriteError, match="NoSuchClass"):
-        write_directly(session.range(1), spark_uri(str(tmp_path / "t")), partition_columns=[], options={})
-    assert not (tmp_path / "t").exists()
+    session.conf.set(setting, value)
+    uris = write_directly(session.range(1), spark_uri(str(tmp_path / "t")), partition_columns=[], options={})
+    assert paths(uris) == files_below(tmp_path / "t")

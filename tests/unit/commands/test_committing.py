@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deltalite.commands.common.committing import commit_proposal
+from deltalite.errors import ConcurrentWriteException
 from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.requests import DeleteRequest
 from deltalite.snapshot import Snapshot
@@ -51,7 +52,7 @@ def counts(store, version):
 def test_a_commit_on_a_version_with_a_checksum_sends_three_requests(store):
     result, requests = commit(store, add("c", size_bytes=5), remove("b", size_bytes=7), on=loaded(store))
     assert requests == [
-        ("open", commit_name(1)),  # the log still holds the version that the command read
+        ("open", commit_name(1)),  # the log still holds the commit that the command read
         ("write_if_absent", commit_name(2)),
         ("write_if_absent", checksum_name(2)),
     ]
@@ -67,6 +68,16 @@ def test_a_commit_after_a_lost_race_derives_its_checksum_from_the_log(store):
     result, requests = commit(store, add("c"), on=base)
     assert result.version == 3 and any(operation == "list" for operation, _ in requests)
     assert counts(store, 3)["numFiles"] == Snapshot.load(store).files.num_rows == 4
+
+
+def test_a_commit_to_a_table_that_was_recreated_at_the_same_version_is_refused(store):
+    base = loaded(store)
+    store.files.clear()
+    create(store, add("x"))
+    commit(store, add("y"), on=loaded(store))
+    with pytest.raises(ConcurrentWriteException, match="dropped or recreated"):
+        commit(store, add("c"), on=base)
+    assert Snapshot.load(store).version == 1
 
 
 def test_a_checksum_of_another_writer_is_not_the_base_of_another_checksum(store):

@@ -137,7 +137,8 @@ class HadoopFiles:
                 if not is_missing(error):
                     raise
                 return []
-        positions = {entry.name: position for position, entry in enumerate(entries)}
+        # Some storages show a name before its content. With the length 0, a stream ends without a request.
+        positions = {entry.name: position for position, entry in enumerate(entries) if entry.size_bytes}
         self._newest_listing = _Listing(folder=folder, statuses=statuses, positions=positions)
         return entries
 
@@ -158,20 +159,27 @@ class HadoopFiles:
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
         """Return up to `size_bytes` from the start of a file, or None if there is no such file.
 
-        If the newest listing has the file, its status there saves a request on S3. If this read fails, because the file
-        has changed since then, the file is read again without the status.
+        If the newest listing has the file, its status there saves a request on S3. If this read fails, for example
+        because the file has changed since then, the file is read again without the status.
         """
         path = self.path(name)
         with self.errors("read", name):
             try:
                 if (status := self._listed_status(name)) is not None:
-                    with contextlib.suppress(*HADOOP_ERRORS):
+                    try:
                         return _start_of(self._opened(path, status), size_bytes)
+                    except HADOOP_ERRORS as error:
+                        if _is_access_denied(error):
+                            raise
                 return _start_of(self.fs_of(path).open(path), size_bytes)
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
                 return None
+
+    def forget_listing(self) -> None:
+        """Forget the newest listing, because a file in it was overwritten."""
+        self._newest_listing = None
 
     def _opened(self, path: Any, status: Any) -> Any:
         """Return a Java input stream of a file with a known `FileStatus`."""
@@ -273,8 +281,11 @@ class HadoopFiles:
         The storage may be that of the table or that of a source, because one task reads and writes.
         """
         for exception in _java_causes(error):
-            text = str(exception.toString())
-            if exception.getClass().getName() in _PERMISSION_EXCEPTIONS or _is_denial_of_google(text):
+            text, class_name = str(exception.toString()), str(exception.getClass().getName())
+            has_expired = class_name == _BAD_REQUEST_EXCEPTION and _names_expired_credentials(text)
+            # The text of Spark's exceptions contains the texts of their causes.
+            is_of_google = not class_name.startswith("org.apache.spark.") and _is_denial_of_google(text)
+            if class_name in _PERMISSION_EXCEPTIONS or has_expired or is_of_google:
                 return StoragePermissionError(
                     f"No permission for a file that the write to {self.root} reads or writes: {_first_line(text)}.",
                     remedy="Give the identity that Spark runs under access to the table and its sources. If its "
@@ -332,12 +343,15 @@ def is_missing(error: Exception) -> bool:
 
 def _is_access_denied(error: Exception) -> bool:
     """Whether the storage denied access, or the credentials have expired."""
-    has_expired = any(code in error_text(error) for code in _EXPIRED_CREDENTIALS_CODES)
     return (
         has_java_class(error, *_PERMISSION_EXCEPTIONS)
-        or (has_expired and has_java_class(error, _BAD_REQUEST_EXCEPTION))
+        or (_names_expired_credentials(error_text(error)) and has_java_class(error, _BAD_REQUEST_EXCEPTION))
         or any(map(_is_denial_of_google, _full_texts(error)))
     )
+
+
+def _names_expired_credentials(text: str) -> bool:
+    return any(code in text for code in _EXPIRED_CREDENTIALS_CODES)
 
 
 def _is_denial_of_google(text: str) -> bool:

@@ -83,6 +83,7 @@ class HadoopLogStore:
     def write(self, name: str, data: bytes) -> None:
         """Create or replace the file."""
         replace(self.files, self._put_method, name, data)
+        self.files.forget_listing()
 
     def delete(self, name: str) -> None:
         """Remove the file."""

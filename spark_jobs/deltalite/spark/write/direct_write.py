@@ -27,6 +27,12 @@ from deltalite.spark.runtime.java_classes import java_class
 _EXECUTION = "org.apache.spark.sql.execution"
 _MANIFEST_VERSION = 1
 _BATCH_ID = 0
+# Users set these for streams on other storages. The class may reject a local folder. The interval may change the name
+# of the manifest.
+_STREAM_SETTINGS = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "spark.sql.streaming.fileSink.log.compactInterval",
+)
 _ADD_ACTION = "add"
 
 
@@ -70,7 +76,7 @@ def _write(
         committer.setupManifestOptions(_manifest_log(jvm, java_session, manifest_uri), _BATCH_ID)
         writer = java_class(jvm, f"{_EXECUTION}.datasources.FileFormatWriter")
         no_bucket_spec = jvm.scala.Option.empty()
-        no_statistics = utils.toSeq([])
+        no_statistics = utils.toSeq([])  # Spark's statistics take a request for each file
         arguments = (
             java_session,
             execution.executedPlan(),
@@ -94,20 +100,16 @@ def _write(
 
 
 def _manifest_log(jvm: Any, java_session: Any, uri: str) -> Any:
-    """Return the Java object that writes the manifest. It creates a folder with this URI.
-
-    Raises:
-        DirectWriteError: the session has a class for checkpoint files of streams that rejects a local folder.
-    """
+    """Return the Java object that writes the manifest. It creates a folder with this URI."""
     streaming = f"{_EXECUTION}.streaming"
     try:
         log_class = java_class(jvm, f"{streaming}.sinks.FileStreamSinkLog")
     except AttributeError:  # before Spark 4.1
         log_class = java_class(jvm, f"{streaming}.FileStreamSinkLog")
-    try:
-        return log_class(_MANIFEST_VERSION, java_session, uri, jvm.scala.Option.empty())
-    except Py4JJavaError as error:
-        raise DirectWriteError(str(error.java_exception)) from error
+    session = java_session.newSession()
+    for setting in _STREAM_SETTINGS:
+        session.conf().unset(setting)
+    return log_class(_MANIFEST_VERSION, session, uri, jvm.scala.Option.empty())
 
 
 def _uris(data: bytes) -> list[str]:

@@ -150,7 +150,7 @@ class StagedWrite:
 
     Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
     keeps. `is_first_write` says that the table has no version yet. On an object store, only such a write has a staging
-    folder: it marks the files (`foreign_entry`) if the write is killed, and costs about a dozen requests.
+    folder. The folder marks the files of a killed write (`foreign_entry`), and costs about a dozen requests.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout, *, is_first_write: bool = False) -> None:
@@ -300,6 +300,10 @@ class StagedWrite:
                     "Writing to %s through Spark's public API, which copies each file: %s.", self._folder.root, error
                 )
                 self._folder.remove_tree(target)
+                # A task that is still running may write to the first folder later.
+                target += _random_name(_RANDOM_PREFIX_LENGTH)
+                self._prefixes.append(target)
+                uri = f"{self._folder.uri}/{target}"
         writer = rows.write.options(**options, **_COMMITTER_OPTIONS)
         if folder_columns:
             writer = writer.partitionBy(*folder_columns.values())
