@@ -1,8 +1,8 @@
-"""Opens the driver of a deferred task for a process that did not submit it.
+"""Reaches the driver of a deferred task from a process that did not submit the driver.
 
 The process is the triggerer, or the worker that kills the driver after the deferral has timed out. The caller passes
-the name of the connection, and no secrets. The opened driver gets the connection, and Airflow's settings for
-Kubernetes, in this process.
+the name of the connection, and no secrets. This process reads what it needs to reach the driver: the connection for
+YARN, Airflow's settings for Kubernetes, and the arguments of the `JobSubmitter` for a service.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from airflow_provider_deltalite.job_submitter import JobState, load_submitter
 from deltalite.redaction import redacted
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from airflow_provider_deltalite.clusters.driver_state import WatchedDriver
     from airflow_provider_deltalite.job_submitter import JobSubmitter
 
@@ -33,9 +35,25 @@ _DRIVER_STATES = {
 _log = logging.getLogger(__name__)
 
 
-def driver_state(state: JobState) -> DriverState:
+def driver_state_of_job(state: JobState) -> DriverState:
     """Return the state of a driver from the state of its job in a service."""
     return _DRIVER_STATES[state]
+
+
+def kill_job(submitter: JobSubmitter, job_id: str, log: Logger) -> None:
+    """Kill a job in its service. The function logs a failure."""
+    try:
+        submitter.kill(job_id)
+    except Exception as error:  # noqa: BLE001  the task ends anyway
+        log.warning("Could not kill the job %s, which may still run and commit: %s", job_id, redacted(str(error)))
+
+
+def remove_job_files(submitter: JobSubmitter, job_id: str, log: Logger) -> None:
+    """Remove the copies of a job's script, library and request. The function logs a failure."""
+    try:
+        submitter.clean_up(job_id)
+    except Exception as error:  # noqa: BLE001  the job has ended
+        log.warning("Could not remove the files of the job %s: %s", job_id, redacted(str(error)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,32 +65,29 @@ class ServiceDriver:
 
     def state(self) -> DriverState:
         """Return the state of the driver. The errors are those of the submitter's `state`."""
-        return driver_state(self.submitter.state(self.job_id))
+        return driver_state_of_job(self.submitter.state(self.job_id))
 
     def kill(self) -> None:
-        """Kill the job, and remove the copies of its script, library and request. The method logs a failure."""
-        try:
-            self.submitter.kill(self.job_id)
-            self.submitter.clean_up(self.job_id)
-        except Exception as error:  # noqa: BLE001  the task has ended
-            _log.warning("Could not kill the job %s, which may still run: %s", self.job_id, redacted(str(error)))
+        """Kill the job, and remove the copies of its files, also if the kill fails. The method logs each failure."""
+        kill_job(self.submitter, self.job_id, _log)
+        remove_job_files(self.submitter, self.job_id, _log)
 
 
-def open_driver(
+def watched_driver(
     conn_id: str, driver_id: str, *, uses_kerberos: bool, submitter: tuple[str, Mapping[str, Any]] | None = None
 ) -> WatchedDriver:
     """Return the driver with this id. The function sends no request to the cluster.
 
-    :param conn_id: The connection of the task.
+    :param conn_id: The connection of the task. Only YARN needs it; for a pod, errors name it.
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param uses_kerberos: Whether requests to YARN's ResourceManager use Kerberos. They also use it if the connection
         has a keytab and a principal.
     :param submitter: The dotted path and the arguments of a `JobSubmitter`; None for `spark-submit`.
-    :raises InvalidRequestError: This process has no client of Kubernetes, Airflow's settings name no cluster, or there
-        is no such submitter.
-    :raises ValueError: The connection is invalid.
-    :raises ImportError: The requests use Kerberos, and this process lacks the package `requests-kerberos`.
-    :raises AirflowNotFoundException: Airflow has no such connection, or its secrets backend did not answer.
+    :raises InvalidRequestError: There is no such submitter. Or the driver is a pod, and this process has no client of
+        Kubernetes, or Airflow's settings name no cluster.
+    :raises ValueError: The driver is a YARN application, and the connection is invalid. A missing connection is no
+        error here: the driver's `state` raises an `InvalidRequestError`.
+    :raises ImportError: `uses_kerberos` is set, and this process lacks the package `requests-kerberos`.
     """
     if submitter is not None:
         return ServiceDriver(submitter=load_submitter(*submitter), job_id=driver_id)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
 from airflow_provider_deltalite.clusters.driver_state import WatchEnd
-from airflow_provider_deltalite.clusters.watching import open_driver
+from airflow_provider_deltalite.clusters.watching import watched_driver
 from airflow_provider_deltalite.operators._submission import submitter_of
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Approval
@@ -193,7 +193,7 @@ def kill_stored_driver(operator: DeltaSubmitOperator, context: Context, *, conn_
     uses_kerberos = bool(operator.keytab and operator.principal)
     submitter = submitter_of(operator)
     serialized_submitter = None if submitter is None else submitter.serialize()
-    open_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos, submitter=serialized_submitter).kill()
+    watched_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos, submitter=serialized_submitter).kill()
 
 
 def _deadline_ms(operator: DeltaSubmitOperator, context: Context) -> int | None:

@@ -19,7 +19,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_deltalite import preflight
 from airflow_provider_deltalite.clusters.driver_state import DriverWatch
-from airflow_provider_deltalite.clusters.watching import driver_state
+from airflow_provider_deltalite.clusters.watching import driver_state_of_job, kill_job, remove_job_files
 from airflow_provider_deltalite.job_submitter import JobState, JobSubmitter, SparkJob
 from airflow_provider_deltalite.operators._deferral import Deferral, defer, wants_to_defer
 from airflow_provider_deltalite.operators._submission import store_nonce, stored_nonce, submitter_of
@@ -143,12 +143,7 @@ class ServiceSubmission:
         self._is_killed = True
         if self._job_id is None:
             return
-        try:
-            self._submitter.kill(self._job_id)
-        except Exception as error:  # noqa: BLE001  the task ends anyway
-            self._operator.log.warning(
-                "Could not kill the job %s, which may still run and commit: %s", self._job_id, redacted(str(error))
-            )
+        kill_job(self._submitter, self._job_id, self._operator.log)
         self._clean_up()
 
     def submit_job(self, context: Context) -> str:
@@ -217,7 +212,9 @@ class ServiceSubmission:
             driver = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
             defer(self._operator, context, deferral, driver=driver, poll_interval=self._poll_interval)
         watch = self._new_watch()
-        while not self._read_state(watch, external_id) or not watch.record_state(driver_state(self._state), _now_ms()):
+        while not self._read_state(watch, external_id) or not watch.record_state(
+            driver_state_of_job(self._state), _now_ms()
+        ):
             _pause(watch)
         if self._state is not JobState.SUCCEEDED:
             raise AirflowException(f"The job {external_id} {_END_TEXTS[self._state]}.")
@@ -275,12 +272,7 @@ class ServiceSubmission:
         may_run = self._state is JobState.RUNNING and not self._is_killed
         if self._job_id is None or may_run:
             return
-        try:
-            self._submitter.clean_up(self._job_id)
-        except Exception as error:  # noqa: BLE001  the job has ended
-            self._operator.log.warning(
-                "Could not remove the files of the job %s: %s", self._job_id, redacted(str(error))
-            )
+        remove_job_files(self._submitter, self._job_id, self._operator.log)
 
     def _link_application(self, job: JobStarted) -> None:
         history = self._conf.get("spark.yarn.historyServer.address")

@@ -121,18 +121,18 @@ class SparkDriverTrigger(BaseTrigger):
     def _state(self) -> Any:
         """Return the state of the driver. Blocks."""
         if self._driver is None:
-            self._driver = self._open()
+            self._driver = self._new_driver()
         return self._driver.state()
 
     def _kill(self) -> None:
         """Kill the driver. Blocks."""
-        (self._driver or self._open()).kill()
+        (self._driver or self._new_driver()).kill()
 
-    def _open(self) -> WatchedDriver:
-        from airflow_provider_deltalite.clusters.watching import open_driver
+    def _new_driver(self) -> WatchedDriver:
+        from airflow_provider_deltalite.clusters.watching import watched_driver
 
         submitter = None if self.submitter is None else (self.submitter[0], self.submitter[1])
-        return open_driver(self.conn_id, self.driver_id, uses_kerberos=self.uses_kerberos, submitter=submitter)
+        return watched_driver(self.conn_id, self.driver_id, uses_kerberos=self.uses_kerberos, submitter=submitter)
 
     async def _kill_driver_of_abandoned_task(self) -> None:
         """Kill the driver unless the task is still deferred.

@@ -254,6 +254,30 @@ def test_a_deferred_job_is_killed_at_the_deadline_and_by_the_trigger(table, livy
         assert copies(staging) == []
 
 
+def test_the_trigger_removes_the_files_of_a_job_that_it_cannot_kill(
+    table, livy, livy_module, spark_submit, context, staging, monkeypatch, caplog
+):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    trigger = wait_of(lambda: operator(table, deferrable=True).execute(context)).trigger
+    monkeypatch.setattr(livy_module.LivySubmitter, "kill", lambda *_: _raise(OSError("no route")))
+    trigger._kill()
+    assert copies(staging) == []
+    assert "Could not kill the job" in caplog.text and "which may still run and commit: no route" in caplog.text
+    assert "Could not remove the files" not in caplog.text
+
+
+def test_the_trigger_says_which_of_the_two_steps_of_a_kill_failed(
+    table, livy, livy_module, spark_submit, context, monkeypatch, caplog
+):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    trigger = wait_of(lambda: operator(table, deferrable=True).execute(context)).trigger
+    monkeypatch.setattr(livy_module.LivySubmitter, "clean_up", lambda *_: _raise(OSError("no space")))
+    trigger._kill()
+    assert livy.deleted == [0]
+    assert "Could not remove the files of the job" in caplog.text and "no space" in caplog.text
+    assert "Could not kill" not in caplog.text
+
+
 def test_a_service_that_does_not_answer_for_a_while_does_not_fail_the_task(
     table, livy, livy_module, spark_submit, context, monkeypatch, capsys
 ):
