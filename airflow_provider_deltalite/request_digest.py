@@ -1,18 +1,19 @@
-"""The digest of a request: equal for two task attempts that would write the same rows.
+"""The digest of a request. Two task attempts have equal digests if the parameters that decide the rows are equal.
 
 The digest covers the rendered fields that decide the rows. It omits:
 
 - the `incidental_fields` of the request class, and Spark's settings;
 - fields with their default value, also inside sources and clauses, so that a release with a new parameter computes the
   same digests for old requests;
-- values of secret options of sources, because a short secret can be guessed from its hash.
+- secret options of sources, and the secrets in their paths and in their other options, because a short secret can be
+  guessed from its hash.
 
 Most audits only check rows, and do not decide which rows are written. So the digest contains only the conditions of
 audits of level `quarantine`, which leave rows out.
 
 A query parameter whose name marks a secret, such as `password`, also decides the rows. So the digest contains a slow
-hash of its value. Each field of the request, such as `query` or `query_params`, also has a short digest, so that an
-error can name the fields that differ.
+hash of its value. Each field that the digest covers, such as `query` or `query_params`, also has a short digest, so
+that an error can name the fields that differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts a DAG run by the endpoint of Airflow's API that Airflow's UI calls, inside this process and without a network.
+"""Starts a DAG run by the endpoint of Airflow's REST API that Airflow's UI calls. The call stays inside this process.
 
 The call carries the login of the user. So Airflow checks the user's right, validates the parameters of the DAG,
 creates the run, and writes the line in its event log, as for every other run that a person starts.
@@ -18,17 +18,17 @@ from airflow_provider_deltalite.page.registration import AIRFLOW_APP
 from deltalite.inspection.shown_texts import shown_text
 
 _NO_REASON = "Airflow gave no reason. The log of the API server may have it."
-# Airflow records that the UI started a run if the request has a referer.
+# Airflow records the UI as the origin of the run if the request has a `Referer` header, and otherwise the REST API.
 _FORWARDED_HEADERS = ("authorization", "cookie", "referer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStart:
-    """The answer of Airflow.
+class RunStartAnswer:
+    """Airflow's answer to a request that starts a DAG run.
 
+    - `status`: the HTTP status of the answer.
     - `run_id`: the id of the new run; empty if Airflow refused the run, or if its answer has no id.
-    - `status`: the HTTP status of Airflow's answer.
-    - `problem`: why Airflow refused the run.
+    - `problem`: why there is no `run_id`; empty if there is one.
     """
 
     status: int
@@ -36,7 +36,7 @@ class RunStart:
     problem: str = ""
 
 
-async def start_run(request: Request, airflow_path: str, dag_id: str, conf: Mapping[str, Any]) -> RunStart:
+async def start_run(request: Request, airflow_path: str, dag_id: str, conf: Mapping[str, Any]) -> RunStartAnswer:
     """Start a run of a DAG as the user of a request.
 
     Args:
@@ -56,15 +56,15 @@ async def start_run(request: Request, airflow_path: str, dag_id: str, conf: Mapp
     return _parsed(answer)
 
 
-def _parsed(answer: httpx.Response) -> RunStart:
+def _parsed(answer: httpx.Response) -> RunStartAnswer:
     try:
         values = answer.json()
     except ValueError:
         values = {}
     match values:
         case {"dag_run_id": str() as run_id} if answer.is_success:
-            return RunStart(status=answer.status_code, run_id=run_id)
+            return RunStartAnswer(status=answer.status_code, run_id=run_id)
         case {"detail": detail}:
-            return RunStart(status=answer.status_code, problem=shown_text(detail, max_length=600))
+            return RunStartAnswer(status=answer.status_code, problem=shown_text(detail, max_length=600))
         case _:
-            return RunStart(status=answer.status_code, problem=_NO_REASON)
+            return RunStartAnswer(status=answer.status_code, problem=_NO_REASON)

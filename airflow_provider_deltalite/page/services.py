@@ -19,7 +19,7 @@ from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import root_path
 from airflow_provider_deltalite.page.roots import Roots
-from airflow_provider_deltalite.page.run_start import RunStart, start_run
+from airflow_provider_deltalite.page.run_start import RunStartAnswer, start_run
 from airflow_provider_deltalite.page.settings import PageSettings, read_settings
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Services:
     roots: Roots
     airflow_path: str
     form_tokens: FormTokens = field(default_factory=lambda: FormTokens(""))
-    start_run: Callable[[Any, str, str, Mapping[str, Any]], Awaitable[RunStart]] = start_run
+    start_run: Callable[[Any, str, str, Mapping[str, Any]], Awaitable[RunStartAnswer]] = start_run
     known_seconds: float = 5.0
 
 

@@ -26,7 +26,7 @@ from airflow_provider_deltalite.page.read_pool import ReadPool
 from airflow_provider_deltalite.page.reading import TableReader
 from airflow_provider_deltalite.page.registration import URL_PREFIX
 from airflow_provider_deltalite.page.roots import Roots
-from airflow_provider_deltalite.page.run_start import RunStart
+from airflow_provider_deltalite.page.run_start import RunStartAnswer
 from airflow_provider_deltalite.page.services import Services
 from airflow_provider_deltalite.page.settings import PageSettings
 from deltalite.storage.local import LocalLogStore
@@ -125,7 +125,7 @@ class Page:
     known_seconds: float = 0.0
     form_tokens: FormTokens = field(default_factory=lambda: FormTokens("secret"))
     starts: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    start_answer: RunStart = field(default_factory=lambda: RunStart(status=200, run_id="manual__new"))
+    start_answer: RunStartAnswer = field(default_factory=lambda: RunStartAnswer(status=200, run_id="manual__new"))
     _client: TestClient | None = None
     app: FastAPI | None = None
 
@@ -159,7 +159,7 @@ class Page:
         headers = {} if user is None else {"X-User": user}
         return self.client.post(f"/airflow{URL_PREFIX}{path}", data=form, headers=headers, follow_redirects=False)
 
-    async def _start_run(self, _request, airflow_path, dag_id, conf) -> RunStart:
+    async def _start_run(self, _request, airflow_path, dag_id, conf) -> RunStartAnswer:
         assert airflow_path == "/airflow"
         self.starts.append((dag_id, conf))
         return self.start_answer

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_deltalite.page import form_tokens
 from airflow_provider_deltalite.page.database import DagState
 from airflow_provider_deltalite.page.form_tokens import FormTokens
-from airflow_provider_deltalite.page.run_start import RunStart
+from airflow_provider_deltalite.page.run_start import RunStartAnswer
 from deltalite.storage.local import LocalLogStore
 from tests.airflow.page.conftest import Rights
 from tests.airflow.page.test_hostile_texts import PAYLOADS, check_is_harmless
@@ -133,7 +133,7 @@ def test_a_dag_that_cannot_start_has_a_reason_instead_of_a_button(delta_page, ta
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_texts_of_airflow_and_of_the_setting_are_no_markup(delta_page, table, payload):
-    delta_page.start_answer = RunStart(status=400, problem=payload)
+    delta_page.start_answer = RunStartAnswer(status=400, problem=payload)
     answer = start(delta_page, table, token=token_in(delta_page.get(f"/tables/{table}")))
     assert answer.status_code == 400
     check_is_harmless(answer.text)
