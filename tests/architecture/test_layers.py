@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import Import, imports_in, imports_of, modules_of
+from tests.support.imports import Import, imports_of_module, imports_of_source, modules_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
@@ -202,7 +202,7 @@ def violations(modules: Mapping[str, Path], is_wrong: Callable[[str, Import], bo
     return [
         f"{module}:{module_import.line} imports {module_import.target}"
         for module, path in modules.items()
-        for module_import in imports_in(module, path)
+        for module_import in imports_of_module(module, path)
         if is_wrong(module, module_import)
     ]
 
@@ -220,7 +220,9 @@ def test_every_component_and_room_of_the_library_is_in_a_table():
 
 def test_the_library_imports_downwards_only():
     assert [
-        line for module, path in LIBRARY_MODULES.items() for line in upward_imports(module, imports_in(module, path))
+        line
+        for module, path in LIBRARY_MODULES.items()
+        for line in upward_imports(module, imports_of_module(module, path))
     ] == []
 
 
@@ -229,7 +231,7 @@ def test_the_rooms_of_a_component_import_downwards_only():
     assert [
         line
         for module, path in modules_in_rooms.items()
-        for line in upward_room_imports(module, imports_in(module, path))
+        for line in upward_room_imports(module, imports_of_module(module, path))
     ] == []
 
 
@@ -359,7 +361,7 @@ def test_an_import_of_a_refused_package_is_detected():
 
 
 def parse_imports(source: str, module: str = "deltalite.log.replay") -> list[Import]:
-    return imports_of(source, module, is_package=False)
+    return imports_of_source(source, module, is_package=False)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The imports in Python source, without running it."""
+"""Finds the imports of Python modules in their source. No module is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """One imported module, in absolute form."""
+    """An import by its absolute name, such as `package.module` or `package.module.name`."""
 
     target: str
     line: int
@@ -22,8 +22,11 @@ class Import:
         return self.target.split(".")[0]
 
 
-def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
-    """Return every import in `source`, also those inside functions. `import_module` of a literal is an import too."""
+def imports_of_source(source: str, module: str, *, is_package: bool) -> list[Import]:
+    """Return every import in the source of a module, also those inside functions.
+
+    A call of `import_module` or `__import__` with a literal name is an import too.
+    """
     imports: list[Import] = []
     # Most modules have no import in an expression. Without expressions, the walk is several times as fast.
     has_dynamic_import = "import_module" in source or "__import__" in source
@@ -33,7 +36,7 @@ def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
             Import(target=target, line=node.lineno, for_types_only=for_types_only)
             for target in targets_of(node, module, is_package=is_package)
         )
-        type_checking_body = node.body if is_type_checking(node) else []
+        type_checking_body = node.body if is_type_checking_block(node) else []
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr) and not has_dynamic_import:
                 continue
@@ -43,7 +46,8 @@ def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
     return imports
 
 
-def is_type_checking(node: ast.AST) -> bool:
+def is_type_checking_block(node: ast.AST) -> bool:
+    """Whether a node is `if TYPE_CHECKING:`."""
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
             return True
@@ -52,9 +56,9 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
-    """Return the absolute names that one node imports.
+    """Return the absolute names that one node imports; none if the node is not an import.
 
-    `from package import name` gives `package.name`, because `name` may be a module.
+    For `from package import name`, the result is `package.name`, because `name` may be a module.
     """
     match node:
         case ast.Import():
@@ -85,6 +89,6 @@ def modules_of(folder: Path) -> dict[str, Path]:
 
 
 @cache
-def imports_in(module: str, path: Path) -> list[Import]:
+def imports_of_module(module: str, path: Path) -> list[Import]:
     """Return the imports of a module. `path` is its file."""
-    return imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
+    return imports_of_source(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")

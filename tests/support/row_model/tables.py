@@ -1,6 +1,8 @@
 """Functions that write tables of the model to disk in a few milliseconds, and read tables as rows of the model.
 
-A written table has one commit, Parquet files with statistics, and inline deletion vectors. Nothing here starts Spark.
+A written table has one commit and Parquet files. A file may have statistics and an inline deletion vector. Nothing here
+starts Spark.
+
 The functions read through Arrow, so that a reader other than Spark checks the rows that Spark wrote.
 """
 

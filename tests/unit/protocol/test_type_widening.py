@@ -71,15 +71,22 @@ def test_a_change_in_an_array_or_map_has_a_path_and_a_change_in_a_struct_is_reco
     assert member.metadata[TYPE_CHANGES] == [{"fromType": "integer", "toType": "long", "fieldPath": "element"}]
 
 
-def test_a_wider_type_is_rejected_without_type_widening_or_without_merge_schema():
-    table, data = struct_of(simple_type("integer")), struct_of(simple_type("long"))
-    for options in ({"merge_schema": True}, {"merge_schema": False, "widens": True}):
-        with pytest.raises(SchemaMismatchError) as caught:
-            evolved_schema(table, data, **options)
-        assert "merge_schema=True to a table with delta.enableTypeWidening" in caught.value.remedy
-    assert with_new_columns(table, data) == table
+@pytest.mark.parametrize("options", [{"merge_schema": True}, {"merge_schema": False, "widens": True}])
+def test_a_write_of_a_wider_type_is_rejected_without_type_widening_or_without_merge_schema(options):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(table, struct_of(simple_type("double")), merge_schema=True, widens=True)
+        evolved_schema(struct_of(simple_type("integer")), struct_of(simple_type("long")), **options)
+    assert "merge_schema=True to a table with delta.enableTypeWidening" in caught.value.remedy
+
+
+def test_a_merge_of_a_wider_type_keeps_the_type_of_the_table_without_type_widening():
+    table, data = struct_of(simple_type("integer")), struct_of(simple_type("long"))
+    assert with_new_columns(table, data) == table
+
+
+def test_the_remedy_does_not_name_type_widening_for_a_type_that_does_not_widen_automatically():
+    table, data = struct_of(simple_type("integer")), struct_of(simple_type("double"))
+    with pytest.raises(SchemaMismatchError) as caught:
+        evolved_schema(table, data, merge_schema=True, widens=True)
     assert "enableTypeWidening" not in caught.value.remedy
 
 
@@ -101,7 +108,7 @@ HASH_CONDITION = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
         (ColumnRules(generated={"c": "now()"}, defaults={}), "expression that generates it"),
     ],
 )
-def test_a_column_that_a_rule_uses_does_not_widen(rules, problem):
+def test_the_widening_of_a_column_that_a_rule_uses_is_rejected(rules, problem):
     for base, schema in (
         (struct_of(simple_type("integer")), struct_of(simple_type("long"))),
         (struct_of(struct_of(simple_type("date"), "m")), struct_of(struct_of(simple_type("timestamp_ntz"), "m"))),
@@ -113,11 +120,17 @@ def test_a_column_that_a_rule_uses_does_not_widen(rules, problem):
 
 def test_rules_of_other_columns_do_not_prevent_widening():
     condition = Rule(name="CHECK 'x'", expression="cc > 0 AND c_1 > 0")
-    rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
-    base, schema = struct_of(simple_type("integer")), struct_of(simple_type("long"))
-    check_no_rule_uses_widened_column(base, schema, rules)
-    schema_with_new_column = StructType((*base, StructField("new", simple_type("long"))))
-    condition_on_c = Rule(name="CHECK 'x'", expression="c > 0")
-    check_no_rule_uses_widened_column(
-        base, schema_with_new_column, ColumnRules(generated={}, defaults={}, conditions=(condition_on_c,))
-    )
+    rules = ColumnRules(generated={"g": "d"}, defaults={}, conditions=(condition,))
+    check_no_rule_uses_widened_column(struct_of(simple_type("integer")), struct_of(simple_type("long")), rules)
+
+
+def test_a_default_does_not_prevent_widening():
+    rules = ColumnRules(generated={}, defaults={"c": "1"})
+    check_no_rule_uses_widened_column(struct_of(simple_type("integer")), struct_of(simple_type("long")), rules)
+
+
+def test_a_new_column_widens_nothing():
+    base = struct_of(simple_type("integer"))
+    schema = StructType((*base, StructField("new", simple_type("long"))))
+    condition = Rule(name="CHECK 'x'", expression="c > 0")
+    check_no_rule_uses_widened_column(base, schema, ColumnRules(generated={}, defaults={}, conditions=(condition,)))
