@@ -18,7 +18,7 @@ from deltalite.requests import Audit
 from deltalite.spark.audits.resolving import error_builder
 from deltalite.spark.columns.names import SOURCE, column_named
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of
+from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of_source
 from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import SPARK_ERRORS, row_problem
 from deltalite.spark.write.row_marks import GOOD, with_marks
@@ -53,7 +53,7 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
         SourceError: a row cannot be computed.
     """
     schema = from_spark(rows.schema)
-    no_rows = no_rows_of(rows.sparkSession, rows.schema).alias(SOURCE)
+    no_rows = no_rows_of_source(rows)
     conditions = rejecting_conditions(no_rows, audits, ())
     if delete_when is not None:
         deletes = delete_condition(Expressions.of_request(no_rows), delete_when)

@@ -228,6 +228,11 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     return no_rows_of(spark, with_char_types(to_spark(schema), schema))
 
 
+def no_rows_of_source(source: DataFrame) -> DataFrame:
+    """Return an empty frame with the columns of a source, under the alias `source`."""
+    return no_rows_of(source.sparkSession, source.schema).alias(SOURCE)
+
+
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
     """Return an empty frame with a Spark schema, as `no_rows` does.
 

@@ -4,8 +4,10 @@
 
 - Without it, the source must have all columns of the table, except generated, default and IDENTITY columns. Columns
   that only the source has are ignored.
-- With it, columns that only the source has are added to the table. For a column that the source lacks, an update keeps
-  the value, and an insert writes the generated value, the default or NULL.
+- With it, columns that only the source has are added to the table.
+
+If the source lacks a generated column, the table computes the value. For any other column that the source lacks, an
+update keeps the value, and an insert writes the default, the next IDENTITY value or NULL.
 
 delta-spark: DeltaMergeInto, schema evolution.
 """
@@ -26,7 +28,7 @@ from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.requests.rows import Assignments
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import no_rows, no_rows_of
+from deltalite.spark.expressions.sql import no_rows, no_rows_of_source
 from deltalite.spark.row_changes.row_actions import AssignedValue, Path, RowAction, RowActionResolver, assigned_path
 
 
@@ -54,7 +56,7 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType,
     - Otherwise it gets the columns that a clause assigns and that the source has.
 
     Raises:
-        SchemaMismatchError: a new column has no type.
+        SchemaMismatchError: a new column has the type void.
     """
     if not request.merge_schema:
         return table
@@ -70,7 +72,11 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType,
 
 
 def _field_on_path(struct: StructType, path: Path) -> StructField | None:
-    """Return the first field of a path, with only the members on the path; None if the struct lacks a member."""
+    """Return the field `path[0]`, whose type keeps only the members that the path names.
+
+    For the path `a.b`, the result is the struct `a` with the single member `b`. The result is None if the struct lacks
+    a field of the path.
+    """
     field = struct.find(path[0])
     if field is None or len(path) == 1:
         return field
@@ -90,16 +96,19 @@ def merge_actions(
     """Resolve all clauses, and return their actions.
 
     Raises:
-        InvalidRequestError: a condition or value is wrong, or a column does not exist.
-        SchemaMismatchError: a value has a type that its column cannot take, or the source lacks a column.
+        InvalidRequestError: a condition or value is wrong, a column does not exist, or an update sets an IDENTITY
+            column.
+        SchemaMismatchError: a value has a type that its column cannot take, the source lacks a column, or an insert
+            sets a column that is GENERATED ALWAYS AS IDENTITY.
+        UnsupportedFeatureError: the default of a column cannot be computed here.
     """
     target = no_rows(spark, base_schema).alias(TARGET)
-    empty_source = no_rows_of(spark, source.schema).alias(SOURCE)
+    no_source_rows = no_rows_of_source(source)
     star = _StarResolver(from_spark(source.schema), schema, rules, source_may_lack_columns=request.merge_schema)
     rows_by_parameter = {
-        "when_matched": target.crossJoin(empty_source),
+        "when_matched": target.crossJoin(no_source_rows),
         "when_not_matched_by_source": target,
-        "when_not_matched": empty_source,
+        "when_not_matched": no_source_rows,
     }
     actions_by_kind = []
     first_number = 0
@@ -144,7 +153,11 @@ class _StarResolver:
         self._optional_columns = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
 
     def assigned_values(self, parameter: str) -> dict[Path, AssignedValue]:
-        """Return the source column for each column of the table."""
+        """Return the source column for each column of the table that the source has.
+
+        Raises:
+            SchemaMismatchError: the source lacks a column that it must have.
+        """
         values: dict[Path, AssignedValue] = {}
         for field in self._schema:
             source_field = self._source.find(field.name)

@@ -19,11 +19,11 @@ from deltalite.columnar.predicates.predicate import Constant, Path, Predicate, c
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType, holds_char, member_at, parse_type
 from deltalite.protocol.schema_evolution import fits
-from deltalite.spark.columns.names import SOURCE, TARGET, column_named
+from deltalite.spark.columns.names import TARGET, column_named
 from deltalite.spark.columns.types import from_spark, spark_type
 from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.expressions.predicates import KEEP_IN_LISTS, optimized_plan, predicate_of
-from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of, request_error_builder
+from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of_source, request_error_builder
 from deltalite.spark.runtime.session import settings
 
 _TIMESTAMP_TYPES = ("timestamp", "timestamp_ntz")
@@ -65,7 +65,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
             subquery.
     """
     left = no_rows(spark, target).alias(TARGET)
-    right = no_rows_of(spark, source.schema).alias(SOURCE)
+    right = no_rows_of_source(source)
     pairs = left.crossJoin(right)
     column = Expressions.of_request(pairs).condition(text, request_error_builder("condition on", text, parameter="on"))
     read_columns = _source_columns(pairs.where(column), right)

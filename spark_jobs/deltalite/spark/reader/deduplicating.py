@@ -16,7 +16,7 @@ from deltalite.requests.deduplicate import Keep
 from deltalite.spark.columns.comparing import comparable
 from deltalite.spark.columns.names import SOURCE, column_named, fields_named, unused_name
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
+from deltalite.spark.expressions.sql import Expressions, no_rows_of_source, request_error_builder
 from deltalite.spark.runtime.errors import refuse_ambiguous_rows
 
 
@@ -69,7 +69,7 @@ def _key_fields(schema: StructType, rule: Deduplicate) -> tuple[StructField, ...
 
 
 def _order(rows: DataFrame, rule: Deduplicate) -> list[Column]:
-    expressions = Expressions.of_request(no_rows_of(rows.sparkSession, rows.schema).alias(SOURCE))
+    expressions = Expressions.of_request(no_rows_of_source(rows))
     order = []
     for text in rule.order_texts:
         error_for = request_error_builder("order", text, parameter="deduplicate.order_by")

@@ -36,9 +36,9 @@ from deltalite.protocol.schema import (
 from deltalite.protocol.schema_evolution import new_table_schema, with_new_columns
 from deltalite.requests import ScdRequest
 from deltalite.requests.scd import NEWEST_ROWS
-from deltalite.spark.columns.names import SOURCE, fields_named
+from deltalite.spark.columns.names import fields_named
 from deltalite.spark.columns.types import from_spark
-from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of, request_error_builder
+from deltalite.spark.expressions.sql import Expressions, delete_condition, no_rows_of_source, request_error_builder
 
 _TYPES_WITHOUT_ORDER = frozenset({"boolean", "binary", "variant", "void"})
 EVENT_SEQUENCE, EVENT_DELETED, EVENT_VALUES = "sequence", "deleted", "values"
@@ -120,7 +120,7 @@ def layout_of(
     new_values = StructType(tuple(field for field in source_schema if field.name.lower() not in excluded))
     _check_no_added_column(request, new_values)
     _existing(new_values, request.keys, "keys")
-    expressions = Expressions.of_request(no_rows_of(source.sparkSession, source.schema).alias(SOURCE))
+    expressions = Expressions.of_request(no_rows_of_source(source))
     sequence, sequence_type, sequence_columns = _sequence(request, expressions)
     values = _value_fields(request, new_values, base, rules, widens=widens)
     keys = _existing(values, request.keys, "keys")
