@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_deltalite.private_files import write_private
 from airflow_provider_deltalite.properties_files import parse_properties, properties_text
 from deltalite.errors import InvalidRequestError
-from deltalite.installation.spark import find_spark_home
+from deltalite.installation.spark import conf_folder
 from deltalite.redaction import shows_secret
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ _REMOVED_CHARACTERS = "".join(chr(code) for code in range(33) if chr(code) not i
 class SettingsFile:
     """The settings in the file of one job.
 
-    `path` is the user's properties file, and `text` its content; both are empty for `spark-defaults.conf`. `is_reduced`
-    is whether settings were removed.
+    - `path`: the user's properties file, or None without one.
+    - `text`: the content of the user's properties file; empty without one, also for `spark-defaults.conf`.
+    - `settings`: the settings in the file.
+    - `is_reduced`: whether `without` has removed some of its settings.
     """
 
     path: str | None
@@ -40,7 +42,7 @@ class SettingsFile:
         return {name: value for name, value in self.settings.items() if shows_secret(name, value)}
 
     def without(self, names: Collection[str]) -> SettingsFile:
-        """Return the file without these settings."""
+        """Return the file without these settings. `text` still contains them, so `write_copy` does not use it then."""
         kept_settings = {name: value for name, value in self.settings.items() if name not in names}
         is_reduced = self.is_reduced or len(kept_settings) < len(self.settings)
         return replace(self, settings=kept_settings, is_reduced=is_reduced)
@@ -55,6 +57,8 @@ class SettingsFile:
         base = properties_text(self.settings) if self.is_reduced else self.text
         write_private(copy, properties_text(settings, base=base))
         if self.path is None:
+            # A properties file replaces `spark-defaults.conf`, unless this option makes spark-submit read both. A
+            # reduced copy has the settings of `spark-defaults.conf` that may stay, so spark-submit must not read both.
             defaults_option = [] if self.is_reduced else ["--load-spark-defaults"]
             return [*arguments, _OPTION, copy, *defaults_option]
         position = arguments.index(_OPTION) + 1
@@ -79,8 +83,7 @@ def read_settings_file(launch: Launch, path: str | None) -> SettingsFile:
     """
     if path is not None:
         return read_properties_file(path)
-    folder = launch.environ.get("SPARK_CONF_DIR") or find_spark_home(launch.binary, launch.environ) / "conf"
-    file = Path(folder, "spark-defaults.conf")
+    file = conf_folder(launch.binary, launch.environ) / "spark-defaults.conf"
     return SettingsFile(path=None, settings=_settings_in(_text_of(str(file)) if file.is_file() else ""))
 
 

@@ -10,7 +10,11 @@ from deltalite.inspection.versions import Range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCounts:
-    """The number of checked objects of each kind; `bytes` is the size of the checked data files."""
+    """The number of checked objects of each kind.
+
+    `files` and `bytes` are the number and the total size of the checked data files, according to the log. `footers` and
+    `deletion_vectors` are the numbers of opened ones.
+    """
 
     commits: int
     checkpoints: int
@@ -26,9 +30,10 @@ class CheckedCounts:
 class VerifyReport:
     """The result of a verification.
 
-    `rebuildable` are the versions that the log can rebuild. `readable` are the rebuildable versions with readable data
-    files. `counts` is the number of findings of each kind. `findings` contains the first `MAX_FINDINGS_OF_A_KIND`
-    findings of each kind.
+    - `rebuildable`: the versions that the log can rebuild.
+    - `readable`: the rebuildable versions without a checked file whose rows are unreadable.
+    - `findings`: the first `MAX_FINDINGS_OF_A_KIND` findings of each kind.
+    - `counts`: the number of findings of each kind, also of those that `findings` lacks.
     """
 
     root: str

@@ -42,7 +42,7 @@ from deltalite.installation.private_folder import (
     private_folder_path,
     temporary_private_folder,
 )
-from deltalite.installation.spark import find_spark_home, find_spark_submit
+from deltalite.installation.spark import conf_folder, find_spark_submit
 
 _TRAINING_SCRIPT = Path(__file__).resolve().parent.parent / "jobs" / "training.py"
 _TIMEOUT_SECONDS = 600.0
@@ -149,7 +149,7 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
 
 def _check_class_path(program: str, environ: Mapping[str, str]) -> None:
     """Raise if Spark's configuration folder has files."""
-    conf = Path(environ.get("SPARK_CONF_DIR") or find_spark_home(program, environ) / "conf")
+    conf = conf_folder(program, environ)
     if conf.is_dir() and any(conf.iterdir()):
         raise InstallationError(
             f"Cannot make a class archive: Spark's configuration folder {conf} has files. The folder is in the class "

@@ -96,6 +96,15 @@ def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
     return _pyspark_folder() or program_home
 
 
+def conf_folder(program: str, environ: Mapping[str, str]) -> Path:
+    """Return the folder of Spark's configuration files, which may be missing.
+
+    Raises:
+        InvalidRequestError: as `find_spark_home`, if SPARK_CONF_DIR is not set.
+    """
+    return Path(environ.get("SPARK_CONF_DIR") or find_spark_home(program, environ) / "conf")
+
+
 def find_java(program: str, environ: Mapping[str, str]) -> str | None:
     """Return the path of Java, searched as in Spark's `bin/spark-class`: in JAVA_HOME, then on the PATH.
 
