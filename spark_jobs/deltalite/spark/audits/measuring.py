@@ -20,8 +20,8 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import AuditKind, AuditScope
 from deltalite.spark.audits.resolving import (
     ResolvedAudit,
+    count_rows_with_repeated_keys,
     reference_fields,
-    repeated_keys,
     rows_without_reference,
 )
 from deltalite.spark.runtime.errors import SPARK_ERRORS, reading_table, row_problem
@@ -85,9 +85,10 @@ def bad_references(
 
     `table_rows` returns the rows of the audited table, which may be the other table too.
     """
-    other = resolved.other
-    fields, other_fields = reference_fields(resolved.audit, schema, schema if other is None else other.schema)
-    other_rows = table_rows() if other is None else scan(spark, other)
+    other_snapshot = resolved.other_snapshot
+    other_schema = schema if other_snapshot is None else other_snapshot.schema
+    fields, other_fields = reference_fields(resolved.audit, schema, other_schema)
+    other_rows = table_rows() if other_snapshot is None else scan(spark, other_snapshot)
     return rows_without_reference(rows, fields, other_rows, other_fields)
 
 
@@ -155,7 +156,8 @@ class _Measuring:
 
     def _measurement_with(self, values: _Aggregates, number: int, resolved: ResolvedAudit) -> Measurement:
         """Measure an audit with the aggregates of its scope, and with a separate query if it needs one."""
-        audit, version = resolved.audit, None if resolved.other is None else resolved.other.version
+        audit = resolved.audit
+        version = None if resolved.other_snapshot is None else resolved.other_snapshot.version
         count = self._row_count(resolved, values)
         measure = partial(Measurement, rows=count, version=version)
         match audit.kind:
@@ -166,15 +168,15 @@ class _Measuring:
                 return Measurement(value=count, before=before)
             case AuditKind.UNIQUE:
                 fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
-                (row,) = repeated_keys(self._frame(resolved.scope), fields).collect()
+                (row,) = count_rows_with_repeated_keys(self._frame(resolved.scope), fields).collect()
                 return measure(value=row[0] or 0)
             case AuditKind.REFERENCES:
                 return measure(value=self._count_without_reference(resolved))
 
     def _count_without_reference(self, resolved: ResolvedAudit) -> int:
         # One query reads both tables. The message of the error has the address of the unreadable file.
-        other = resolved.other
-        with reading_table(self._root if other is None else f"{self._root} or {other.store.root}"):
+        other_snapshot = resolved.other_snapshot
+        with reading_table(self._root if other_snapshot is None else f"{self._root} or {other_snapshot.store.root}"):
             rows, table_rows = self._frame(resolved.scope), partial(self._frame, AuditScope.TABLE)
             return bad_references(self._spark, resolved, rows, table_rows, self._schema).count()
 

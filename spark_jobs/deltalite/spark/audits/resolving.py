@@ -1,7 +1,13 @@
 """Audits, resolved against the columns of a table before a row is read or written.
 
-SQL of audits follows the rules for expressions of a request (`expressions.sql`): no subquery, no window function, and
-nothing that depends on the time. An audit that cannot be computed is refused here, so that it costs no write.
+An audit with wrong SQL or wrong columns is refused here, so that it costs no write. SQL of audits follows the rules for
+expressions of a request (`expressions.sql`): no subquery, no window function, and no non-deterministic function, such
+as `current_timestamp()` or `current_user()`. `rows` may not contain `*` for all columns.
+
+Two faults are not found here:
+
+- The SQL of a `rows` audit of level `quarantine` is wrong. `rejecting.py` resolves such audits.
+- SQL fails for some of the rows, such as a division by zero. `measuring.py` then reports the error of the audit.
 """
 
 from __future__ import annotations
@@ -38,18 +44,20 @@ _MS_PER_SECOND = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedAudit:
-    """An audit that can be computed.
+    """An audit whose SQL and columns fit the audited table.
 
-    - `aggregate`: the aggregate that measures the value in one pass over the rows with other audits, or None.
-    - `refers_to_table`: whether the other table of `references` is the audited table itself.
-    - `other`: the snapshot of the other table, or None.
+    - `aggregate`: the aggregate that measures the value in one pass over the rows with other audits. It is None for
+      `unique`, `references` and `row_count`, and for `rows` of level `quarantine`.
+    - `refers_to_table`: whether the other table of `references` is the audited table itself, without a version.
+    - `other_snapshot`: the snapshot of the other table of `references`. It is None without `references`, and if
+      `refers_to_table`.
     """
 
     audit: Audit
     scope: AuditScope
     aggregate: Column | None = None
     refers_to_table: bool = False
-    other: Snapshot | None = None
+    other_snapshot: Snapshot | None = None
 
     @property
     def reads_table(self) -> bool:
@@ -80,8 +88,9 @@ def resolve_audits(
             case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
                 resolved.append(ResolvedAudit(audit=audit, scope=scope, aggregate=_aggregate(audit, rows, schema)))
             case AuditKind.UNIQUE:
-                with _analyzing(audit):
-                    repeated_keys(rows, _fields(audit, schema, audit.unique, "the table"))
+                with _explain_analysis_error(audit):
+                    # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
+                    count_rows_with_repeated_keys(rows, _fields(audit, schema, audit.unique, "the table"))
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.REFERENCES:
                 resolved.append(_resolved_reference(audit, scope, rows, schema, table, load_snapshot))
@@ -90,27 +99,29 @@ def resolve_audits(
     return resolved
 
 
-def key_counts(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of rows of each.
+def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of `rows` of each.
 
     A key with a NULL does not count.
     """
-    columns = [column_named(field.name) for field in fields]
-    keys = _without_nulls(rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]))
+    keys = _complete_keys(rows, fields)
     counts = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("rows"))
     return counts.where(F.col("rows") > 1)
 
 
-def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return a frame of one row, with the number of rows whose key another row has too."""
-    return key_counts(rows, fields).agg(F.sum("rows"))
+def count_rows_with_repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return a frame of one row, with the number of rows whose key another row has too; NULL if no key repeats."""
+    return repeated_keys(rows, fields).agg(F.sum("rows"))
 
 
 def rows_without_reference(
     rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
 ) -> DataFrame:
-    """Return the rows, with the columns `fields` only, that no row of `other_rows` matches."""
-    keys = _without_nulls(rows.select(*[column_named(field.name).alias(f"key{n}") for n, field in enumerate(fields)]))
+    """Return the values of `fields` that no row of `other_rows` has in `other_fields`, as `key0` and so on.
+
+    Rows with a NULL in `fields` are left out.
+    """
+    keys = _complete_keys(rows, fields)
     other_keys = other_rows.select(*[column_named(f.name).alias(f"other{n}") for n, f in enumerate(other_fields)])
     condition = F.lit(True)
     for number in range(len(fields)):
@@ -118,8 +129,12 @@ def rows_without_reference(
     return keys.join(other_keys, condition, "left_anti")
 
 
-def _without_nulls(keys: DataFrame) -> DataFrame:
-    """Return the rows without NULL. NaN is a value, which equals itself (`dropna` would also remove it)."""
+def _complete_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return the values of `fields` as the columns `key0` and so on, without the rows that have a NULL in one of them.
+
+    NaN is a value, which equals itself (`dropna` would also remove it).
+    """
+    keys = rows.select(*[column_named(field.name).alias(f"key{number}") for number, field in enumerate(fields)])
     return keys.where(reduce(and_, [F.col(name).isNotNull() for name in keys.columns]))
 
 
@@ -140,13 +155,15 @@ def _resolved_reference(
     load_snapshot: Callable[[VersionedPath], Snapshot],
 ) -> ResolvedAudit:
     address = resolve_version(str(audit.in_table), audit.version_as_of, None)
-    refers_to_table = address == VersionedPath(path=address.path) and is_same_table(address.path, table)
-    other = None if refers_to_table else load_snapshot(address)
-    other_schema = schema if other is None else other.schema
+    has_version = address != VersionedPath(path=address.path)
+    refers_to_table = not has_version and is_same_table(address.path, table)
+    other_snapshot = None if refers_to_table else load_snapshot(address)
+    other_schema = schema if other_snapshot is None else other_snapshot.schema
     fields, other_fields = reference_fields(audit, schema, other_schema)
-    with _analyzing(audit):
+    with _explain_analysis_error(audit):
+        # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
         rows_without_reference(rows, fields, no_rows(rows.sparkSession, other_schema), other_fields)
-    return ResolvedAudit(audit=audit, scope=scope, refers_to_table=refers_to_table, other=other)
+    return ResolvedAudit(audit=audit, scope=scope, refers_to_table=refers_to_table, other_snapshot=other_snapshot)
 
 
 def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
@@ -209,8 +226,8 @@ def error_builder(audit: Audit, text: str) -> ErrorBuilder:
 
 
 @contextmanager
-def _analyzing(audit: Audit) -> Iterator[None]:
-    """Raise `InvalidRequestError` if Spark cannot compute an audit on columns of these types."""
+def _explain_analysis_error(audit: Audit) -> Iterator[None]:
+    """Raise Spark's error again as an `InvalidRequestError`, if Spark cannot analyze the query of an audit."""
     try:
         yield
     except AnalysisException as error:

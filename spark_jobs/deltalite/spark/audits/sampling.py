@@ -24,7 +24,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveTyp
 from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.results import AuditResult
 from deltalite.spark.audits.measuring import AuditedRows, bad_references
-from deltalite.spark.audits.resolving import ResolvedAudit, key_counts
+from deltalite.spark.audits.resolving import ResolvedAudit, repeated_keys
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line
 from deltalite.txn.audit_samples import MAX_READ_CHARACTERS, sample_text, within_total
@@ -86,7 +86,7 @@ def _sample(
         return [dict(zip([field.name for field in fields], row, strict=True)) for row in sampled]
     if audit.kind is AuditKind.UNIQUE:
         fields = [field for name in audit.unique if (field := schema.find(name)) is not None]
-        counts = key_counts(rows, fields)
+        counts = repeated_keys(rows, fields)
     else:
         fields = [field for name in audit.references if (field := schema.find(name)) is not None]
         values = bad_references(spark, item, rows, partial(frame, AuditScope.TABLE), schema)
