@@ -18,8 +18,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     """Append the rows of those files of a folder that the table has not loaded, each file once.
 
     The commit with the rows also records their files. So a file is loaded once across runs, retries, renamed DAGs and
-    concurrent runs, and a restore of the table takes loaded files back. A file with another size, modification time or
-    ETag is another file, and is loaded again. The first load creates the table.
+    concurrent runs. After a restore of the table, the next run loads the files again that the restored version lacks. A
+    file with another size, modification time or ETag is another file, and is loaded again. The first load creates the
+    table.
 
     If no file is new, the task commits nothing: its result has ``skipped: true`` and ``skip_reason``. Otherwise the
     task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
@@ -43,7 +44,7 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. (templated)
     :param force: Load all matching files, also those that are loaded. (templated)
     :param validate_only: Check types, NOT NULL and constraints of this many rows like a load does, and write and commit
-        nothing. No audit runs. ``metrics`` then has ``numValidRows``. (templated)
+        nothing. Only audits of level ``quarantine`` run. ``metrics`` then has ``numValidRows``. (templated)
     :param file_column: The name of a column that gets the address of the file of each row. (templated)
     :param merge_schema: Add columns that the table does not have. Without it, such a column fails the task, or its
         records or files go to ``quarantine``. (templated)
@@ -55,8 +56,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param max_records_per_file: The maximum number of rows in a data file. (templated)
     :param optimize_write: Write fewer, larger files in each partition, at the cost of a shuffle. (templated)
     :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
-        ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. An audit
-        with ``"level": "quarantine"`` puts the bad rows into ``quarantine``. (templated)
+        ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded. With
+        ``"level": "warn"`` the task logs a warning instead, with ``"ask"`` a person decides, and with ``"quarantine"``
+        the bad rows go to ``quarantine``. (templated)
     :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
         decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
         ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
@@ -65,8 +67,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, this
         includes records with a value in a column that the table lacks. The quarantine gets one row for each file that
         is damaged, incomplete or not in the format of the source, and for each Parquet or ORC file whose columns do not
-        fit the table. CSV and JSON files then need ``schema`` in the source, or an existing table. The quarantine also
-        gets the rows that audits of level ``quarantine`` reject. (templated)
+        fit the table. It also gets the rows that audits of level ``quarantine`` reject. For CSV and JSON files, a
+        quarantine needs ``schema`` in the source, or an existing table. (templated)
     :param max_bad_share: The largest share of bad records, and of unreadable files, in a run, from 0 to 1. Above it,
         the task fails and loads nothing. By default, half of them may be bad, or ten if that is more. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
@@ -165,9 +167,10 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         self.max_bad_share = max_bad_share
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the commit of this DAG run. A job that succeeded without a commit found no file to load.
+        """Return the commit of this DAG run.
 
-        The worker cannot always see why: the table may not exist yet, or a file may be newer than the job's listing.
+        Without a commit, a job that succeeded has found no file to load, or only checked rows (``validate_only``). The
+        log does not show this: the table may not exist yet, or a new file may have come after the job's listing.
         """
         result = super().find_result_after_job(store, request, failed=failed)
         return result if failed else result or self._result_without_commit(store, cast("CopyRequest", request))
