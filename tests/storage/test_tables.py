@@ -1,4 +1,4 @@
-"""Tables on real storage behave as on a local disk, and no temporary files remain."""
+"""Tables on HDFS and S3 behave as on a local disk, and a rejected write leaves no file."""
 
 from __future__ import annotations
 

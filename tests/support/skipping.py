@@ -1,8 +1,8 @@
 """Random columns, statistics and predicates, and an evaluator that computes the truth of a predicate for a row.
 
-A kind describes a column: its type, a few values, and the text of these values in partition values and statistics. The
-text depends on the writer. A kind named `a <- b` is a column of type a in a file that was written before the column was
-widened from b.
+A kind describes a column: its type, a few values, and the forms of these values in the log. The form of a bound in
+statistics depends on the writer. A kind named `a <- b` is a column of type a in a file that was written before the
+column was widened from b.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -36,12 +37,18 @@ from deltalite.columnar.predicates.predicate import (
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType
 from tests.support.raw_json import Raw
 
-DELTA, OLD_DELTA, DELTA_RS, TRUNCATING = WRITERS = ("delta", "old delta", "delta-rs", "a writer that truncates")
-"""Writers of statistics. The last one truncates a long maximum and does not increase it, so its bound is too small."""
+
+class Writer(StrEnum):
+    """A writer of statistics. `TRUNCATING` does not increase a maximum that it truncates, so its bound is too small."""
+
+    DELTA = "delta"
+    OLD_DELTA = "old delta"
+    DELTA_RS = "delta-rs"
+    TRUNCATING = "a writer that truncates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Kind:
+class ColumnKind:
     """A column's type, its values, and their forms in the log.
 
     - `literals`: the values with which predicates compare the column.
@@ -53,7 +60,7 @@ class Kind:
     type: DataType
     values: st.SearchStrategy
     literals: st.SearchStrategy
-    bound: Callable[[Any, str, bool], Any]
+    bound: Callable[[Any, Writer, bool], Any]
     texts: Callable[[Any], list[str]] | None = None
     is_comparable: bool = True
 
@@ -70,13 +77,13 @@ def no_bound(_value, _writer, _upper):
 
 
 def boolean_bound(value, writer, _upper):
-    return value if writer == DELTA_RS else None
+    return value if writer is Writer.DELTA_RS else None
 
 
 def double_bound(value, writer, _upper):
     if math.isfinite(value):
         return value
-    return str(value).replace("inf", "Infinity").replace("nan", "NaN") if writer == DELTA else None
+    return str(value).replace("inf", "Infinity").replace("nan", "NaN") if writer is Writer.DELTA else None
 
 
 def float_bound(value, writer, upper):
@@ -84,7 +91,7 @@ def float_bound(value, writer, upper):
 
 
 def decimal_bound(value, writer, _upper):
-    if writer != DELTA_RS:
+    if writer is not Writer.DELTA_RS:
         return Raw(format(value, "f"))
     if value == int(value):
         return max(min(int(value), 2**63 - 1), -(2**63))
@@ -99,7 +106,7 @@ def timestamp_bound(zone):
     """The function `bound` of a timestamp type; `zone` is the suffix of its texts."""
 
     def bound(value, writer, _upper):
-        precision = "microseconds" if writer == DELTA_RS else "milliseconds"
+        precision = "microseconds" if writer is Writer.DELTA_RS else "milliseconds"
         return value.replace(tzinfo=None).isoformat(timespec=precision) + zone
 
     return bound
@@ -111,14 +118,14 @@ def timestamp_bound_as_date(value, _writer, _upper):
 
 def string_bound(value, writer, upper):
     match writer:
-        case "delta":
+        case Writer.DELTA:
             return delta_string_bound(value, upper)
-        case "old delta":
+        case Writer.OLD_DELTA:
             prefix = java_prefix(value, 32)
             return prefix + "\ufffd" if upper and prefix != value else prefix
-        case "delta-rs":
+        case Writer.DELTA_RS:
             return value if len(value) <= 64 else next_prefix(value[:64]) if upper else value[:64]
-        case _:
+        case Writer.TRUNCATING:
             return java_prefix(value, 32)
 
 
@@ -154,7 +161,8 @@ def delta_string_bound(text, upper):
     return text if end == len(text) else text[:end] + ("\x7f" if text[end] < "\x7f" else "\U0010ffff")
 
 
-# Each strategy has few values, so that bounds and literals are often equal, and the limits of its type.
+# Each strategy draws from few values, so that bounds and literals are often equal. The strategies for numbers and times
+# also draw the limits of their type.
 
 WIDE_CONTEXT = Context(prec=60)
 # These times have no time zone on purpose.
@@ -211,7 +219,7 @@ def floating_text(value):
 def integer_kind(name, bits):
     values = integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     fractions = st.one_of(small, st.just(0.5), st.just(2.5)).map(Decimal)
-    return Kind(
+    return ColumnKind(
         type=PrimitiveType(name),
         values=values,
         literals=st.one_of(values, fractions),
@@ -221,7 +229,7 @@ def integer_kind(name, bits):
 
 
 def decimal_kind(precision, scale, values=None, bound=decimal_bound):
-    return Kind(
+    return ColumnKind(
         type=DecimalType(precision, scale),
         values=decimals(precision, scale) if values is None else values,
         literals=st.one_of(decimals(precision, scale), small, decimals(38, 10)),
@@ -231,7 +239,7 @@ def decimal_kind(precision, scale, values=None, bound=decimal_bound):
 
 
 def nested_kind(data_type, values):
-    return Kind(type=data_type, values=values, literals=st.none(), bound=no_bound, is_comparable=False)
+    return ColumnKind(type=data_type, values=values, literals=st.none(), bound=no_bound, is_comparable=False)
 
 
 KINDS = {
@@ -239,43 +247,43 @@ KINDS = {
     "short": integer_kind("short", 16),
     "integer": integer_kind("integer", 32),
     "long": integer_kind("long", 64),
-    "float": Kind(type=PrimitiveType("float"), values=singles, literals=st.one_of(singles, doubles, small),
-                  bound=float_bound, texts=lambda value: [floating_text(np.float32(value))]),
-    "double": Kind(type=PrimitiveType("double"), values=doubles, literals=st.one_of(singles, doubles, small),
-                   bound=double_bound, texts=lambda value: [floating_text(value)]),
+    "float": ColumnKind(type=PrimitiveType("float"), values=singles, literals=st.one_of(singles, doubles, small),
+                        bound=float_bound, texts=lambda value: [floating_text(np.float32(value))]),
+    "double": ColumnKind(type=PrimitiveType("double"), values=doubles, literals=st.one_of(singles, doubles, small),
+                         bound=double_bound, texts=lambda value: [floating_text(value)]),
     "decimal 5": decimal_kind(5, 2),
     "decimal 18": decimal_kind(18, 4),
     "decimal 38": decimal_kind(38, 10),
     "decimal 38.0": decimal_kind(38, 0),
-    "date": Kind(type=PrimitiveType("date"), values=dates, literals=dates, bound=date_bound,
-                 texts=lambda value: [value.isoformat()]),
-    "timestamp": Kind(type=PrimitiveType("timestamp"), values=moments.map(in_utc), literals=moments.map(in_utc),
-                      bound=timestamp_bound("Z"), texts=timestamp_texts),
-    "timestamp_ntz": Kind(type=PrimitiveType("timestamp_ntz"), values=moments, literals=moments,
-                          bound=timestamp_bound(""), texts=lambda value: timestamp_texts(value)[:2]),
-    "string": Kind(type=PrimitiveType("string"), values=texts, literals=texts, bound=string_bound,
-                   texts=lambda value: [value]),
-    "binary": Kind(type=PrimitiveType("binary"), values=texts.map(str.encode), literals=texts.map(str.encode),
-                   bound=no_bound, texts=lambda value: [value.decode()]),
-    "boolean": Kind(type=PrimitiveType("boolean"), values=st.booleans(), literals=st.booleans(), bound=boolean_bound,
-                    texts=lambda value: [str(value).lower(), str(value).upper()]),
+    "date": ColumnKind(type=PrimitiveType("date"), values=dates, literals=dates, bound=date_bound,
+                       texts=lambda value: [value.isoformat()]),
+    "timestamp": ColumnKind(type=PrimitiveType("timestamp"), values=moments.map(in_utc), literals=moments.map(in_utc),
+                            bound=timestamp_bound("Z"), texts=timestamp_texts),
+    "timestamp_ntz": ColumnKind(type=PrimitiveType("timestamp_ntz"), values=moments, literals=moments,
+                                bound=timestamp_bound(""), texts=lambda value: timestamp_texts(value)[:2]),
+    "string": ColumnKind(type=PrimitiveType("string"), values=texts, literals=texts, bound=string_bound,
+                         texts=lambda value: [value]),
+    "binary": ColumnKind(type=PrimitiveType("binary"), values=texts.map(str.encode), literals=texts.map(str.encode),
+                         bound=no_bound, texts=lambda value: [value.decode()]),
+    "boolean": ColumnKind(type=PrimitiveType("boolean"), values=st.booleans(), literals=st.booleans(),
+                          bound=boolean_bound, texts=lambda value: [str(value).lower(), str(value).upper()]),
     "array": nested_kind(ArrayType(PrimitiveType("long"), True), st.lists(st.none() | small, max_size=2)),
     "map": nested_kind(MapType(PrimitiveType("string"), PrimitiveType("long"), True),
                        st.dictionaries(st.sampled_from("kl"), st.none() | small).map(lambda value: [*value.items()])),
 }  # fmt: skip
 WIDENED = {
-    "long <- byte": Kind(type=PrimitiveType("long"), values=integers(-128, 127), literals=KINDS["long"].literals,
-                         bound=unchanged_bound),
-    "double <- integer": Kind(type=PrimitiveType("double"), values=integers(-(2**31), 2**31 - 1).map(float),
-                              literals=KINDS["double"].literals, bound=lambda value, _writer, _upper: int(value)),
-    "double <- float": Kind(type=PrimitiveType("double"), values=singles, literals=KINDS["double"].literals,
-                            bound=float_bound),
+    "long <- byte": ColumnKind(type=PrimitiveType("long"), values=integers(-128, 127), literals=KINDS["long"].literals,
+                               bound=unchanged_bound),
+    "double <- integer": ColumnKind(type=PrimitiveType("double"), values=integers(-(2**31), 2**31 - 1).map(float),
+                                    literals=KINDS["double"].literals, bound=lambda value, _writer, _upper: int(value)),
+    "double <- float": ColumnKind(type=PrimitiveType("double"), values=singles, literals=KINDS["double"].literals,
+                                  bound=float_bound),
     "decimal <- long": decimal_kind(21, 2, integers(-(2**63), 2**63 - 1).map(Decimal),
                                     lambda value, _writer, _upper: int(value)),
     "decimal <- decimal": decimal_kind(38, 10, decimals(18, 4)),
-    "timestamp_ntz <- date": Kind(type=PrimitiveType("timestamp_ntz"), literals=moments,
-                                  bound=timestamp_bound_as_date,
-                                  values=dates.map(lambda day: datetime.combine(day, time()))),
+    "timestamp_ntz <- date": ColumnKind(type=PrimitiveType("timestamp_ntz"), literals=moments,
+                                        bound=timestamp_bound_as_date,
+                                        values=dates.map(lambda day: datetime.combine(day, time()))),
 }  # fmt: skip
 
 
@@ -339,13 +347,13 @@ CONSTANTS = st.sampled_from([Constant(True), Constant(False), Constant(None)])
 
 
 @cache
-def nullable(kind: Kind) -> st.SearchStrategy:
+def nullable(kind: ColumnKind) -> st.SearchStrategy:
     """The values of a kind, and null."""
     return st.none() | kind.values
 
 
 @st.composite
-def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
+def leaf_predicates(draw, columns: dict[Path, ColumnKind | None], rows: list[dict[Path, Any]]):
     """A predicate on one column. A column without a kind is a struct: its predicates only test for null."""
     paths = sorted(columns)
     column = paths[draw(DIGITS) % len(paths)]
@@ -369,8 +377,8 @@ def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path
 
 
 @st.composite
-def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
-    """A predicate on one or more columns. Most literals are values of the rows."""
+def predicates(draw, columns: dict[Path, ColumnKind | None], rows: list[dict[Path, Any]]):
+    """A leaf predicate, or a tree of NOT, AND and OR. Most literals are values of the rows."""
     leaves = leaf_predicates(columns, rows)
     if draw(DIGITS) < 6:
         return draw(leaves)

@@ -1,4 +1,4 @@
-"""Z85 text is decoded to its bytes, and invalid text is rejected."""
+"""Bytes are encoded as Z85 text, the text is decoded to these bytes, and invalid text is rejected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.protocol import z85
-from tests.support.vectors import z85 as encode
+from tests.support.vectors import z85 as reference_encode
 
 
 def test_the_example_of_the_rfc_is_decoded():
@@ -26,7 +26,14 @@ def test_an_empty_text_decodes_to_no_bytes():
 
 @given(st.binary(max_size=40).map(lambda data: data[: len(data) // 4 * 4]))
 def test_all_bytes_survive_encoding_and_decoding(data):
-    assert z85.decode(encode(data)) == data
+    text = z85.encode(data)
+    assert text == reference_encode(data)
+    assert z85.decode(text) == data
+
+
+def test_bytes_of_another_length_are_rejected():
+    with pytest.raises(ValueError, match="multiple of 4"):
+        z85.encode(b"abc")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from deltalite.columnar.deletion_vectors.roaring import decode
 from deltalite.columnar.deletion_vectors.roaring_encoding import encode
 from deltalite.errors import CommitStateUnknownError, ConcurrentAppendException, ConcurrentModificationException
 from deltalite.log.file_table import file_key
-from deltalite.protocol import z85
 from deltalite.protocol.actions import Protocol
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
@@ -301,13 +300,3 @@ def test_the_reference_implementation_reads_the_encoded_rows(rows):
     data = encode(positions(*rows))
     assert set(BitMap64.deserialize(data[4:])) == rows
     assert decode(data, len(rows)).to_pylist() == sorted(rows)
-
-
-@given(data=st.binary(max_size=12).filter(lambda data: len(data) % 4 == 0))
-def test_z85_survives_encoding_and_decoding(data):
-    assert z85.decode(z85.encode(data)) == data
-
-
-def test_z85_of_other_lengths_is_rejected():
-    with pytest.raises(ValueError, match="multiple of 4"):
-        z85.encode(b"abc")

@@ -30,6 +30,7 @@ from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from tests.support.lake import comparison
+from tests.support.skipping import conjunction, negation
 
 TYPES = {
     "i": PrimitiveType("long"),
@@ -412,26 +413,16 @@ def test_sets_of_truth_values_combine_like_their_members(connective):
     for sets in itertools.product(SETS, SETS):
         pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & truths] for truths in sets))
         expected = {
-            conjunction_of(pair) if connective is And else negation_of(conjunction_of(map(negation_of, pair)))
-            for pair in pairs
+            conjunction(pair) if connective is And else negation(conjunction([*map(negation, pair)])) for pair in pairs
         }
         outcomes = dict(zip((left, right), sets, strict=True))
         outcome_arrays = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in outcomes.items()}
         predicate = connective((left, right))
         for masks in (outcomes, outcome_arrays):
             assert truths_in(combine_outcomes(predicate, masks.__getitem__)) == expected
-            assert truths_in(combine_outcomes(Not(predicate), masks.__getitem__)) == set(map(negation_of, expected))
+            assert truths_in(combine_outcomes(Not(predicate), masks.__getitem__)) == set(map(negation, expected))
 
 
 def truths_in(mask):
     value = mask if isinstance(mask, int) else mask.array[0].as_py()
     return {truth for bit, truth in TRUTH_OF.items() if value & bit}
-
-
-def conjunction_of(truths):
-    truths = set(truths)
-    return False if False in truths else None if None in truths else True
-
-
-def negation_of(truth):
-    return None if truth is None else not truth

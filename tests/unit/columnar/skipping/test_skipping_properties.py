@@ -32,7 +32,7 @@ from deltalite.protocol.schema import StructField, StructType
 from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
 from tests.support.raw_json import to_text
-from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, truth
+from tests.support.skipping import DIGITS, KINDS, WIDENED, ColumnKind, Writer, nullable, predicates, truth
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +48,8 @@ class Shape:
     """A table, and the kinds of its columns by their paths."""
 
     table: TableSchema
-    leaves: dict[tuple[str, ...], Kind]
-    partitions: dict[str, Kind]
+    leaves: dict[tuple[str, ...], ColumnKind]
+    partitions: dict[str, ColumnKind]
 
     @property
     def columns(self):
@@ -148,7 +148,7 @@ def foreign_stats(draw, shape, rows, deleted_rows):
 
     Some writers do not count records and write 0.
     """
-    writer = WRITERS[draw(DIGITS) % len(WRITERS)]
+    writer = list(Writer)[draw(DIGITS) % len(Writer)]
     if not draw(DIGITS):
         return None
     physical, rows = shape.physical_paths, rows + deleted_rows
@@ -179,7 +179,7 @@ def bounds_of(values, kind, writer):
     non_nan_values = [value for value in values if value == value]  # noqa: PLR0124  only NaN differs from itself
     if not non_nan_values or not kind.is_comparable:
         return None, None
-    has_nan = len(non_nan_values) < len(values) and writer == DELTA
+    has_nan = len(non_nan_values) < len(values) and writer is Writer.DELTA
     highest = "NaN" if has_nan else kind.bound(max(non_nan_values), writer, True)
     return kind.bound(min(non_nan_values), writer, False), highest
 
