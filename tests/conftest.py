@@ -11,6 +11,7 @@ import atexit
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+# A shell starts a command in the background with SIGINT ignored, and its programs inherit this. Tests send SIGINT.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.support.folder_servers", "tests.support.selection"]
 
