@@ -89,7 +89,10 @@ class JobSubmitter(Protocol):
         """End the job. Do nothing if it has ended."""
 
     def clean_up(self, job_id: str) -> None:
-        """Remove the copies of the files. Called after the end of the job or after `kill`, possibly twice."""
+        """Remove the copies of the files.
+
+        The operator calls this after the end of the job, or after `kill`, even if `kill` failed. It may call it twice.
+        """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the dotted path of this class and the arguments of its constructor, as a trigger does.

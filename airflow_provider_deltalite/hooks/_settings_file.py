@@ -42,7 +42,10 @@ class SettingsFile:
         return {name: value for name, value in self.settings.items() if shows_secret(name, value)}
 
     def without(self, names: Collection[str]) -> SettingsFile:
-        """Return the file without these settings. `text` still contains them, so `write_copy` does not use it then."""
+        """Return the file without these settings.
+
+        If a setting is removed, `write_copy` ignores `text`, which still contains it.
+        """
         kept_settings = {name: value for name, value in self.settings.items() if name not in names}
         is_reduced = self.is_reduced or len(kept_settings) < len(self.settings)
         return replace(self, settings=kept_settings, is_reduced=is_reduced)

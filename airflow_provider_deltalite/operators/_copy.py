@@ -18,9 +18,9 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     """Append the rows of those files of a folder that the table has not loaded, each file once.
 
     The commit with the rows also records their files. So a file is loaded once across runs, retries, renamed DAGs and
-    concurrent runs. After a restore of the table, the next run loads the files again that the restored version lacks. A
-    file with another size, modification time or ETag is another file, and is loaded again. The first load creates the
-    table.
+    concurrent runs. After a restore of the table, the next run again loads each file that the restored version has not
+    loaded. A file with another size, modification time or ETag is another file, and is loaded again. The first load
+    creates the table.
 
     If no file is new, the task commits nothing: its result has ``skipped: true`` and ``skip_reason``. Otherwise the
     task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,

@@ -6,7 +6,7 @@ Java or this package. Tasks whose driver runs on this machine use the archive, u
 `off`.
 
 JSON is one object: `path`, `sizeInBytes`, and `seconds`, the time to make the archive. `seconds` is null if the archive
-existed before. With `--lazy`, all three are null if another process of this user makes the archive, or if making it
+existed before. With `--lazy`, all three are null if another process of this user makes an archive, or if making it
 failed in the last 24 hours.
 """
 
@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lazy",
         action="store_true",
-        help="run at the lowest priority, and do nothing if another process of this user makes the archive or if "
+        help="run at the lowest priority, and do nothing if another process of this user makes an archive or if "
         "making it failed in the last 24 hours",
     )
 
@@ -55,7 +55,7 @@ def _run(args: Arguments, out: Output) -> int:
             }
         )
     elif archive is None:
-        out.line("Made no archive: another process of this user makes it, or making it failed in the last 24 hours.")
+        out.line("Made no archive: another process of this user makes one, or making it failed in the last 24 hours.")
     elif archive.seconds is None:
         out.line(f"The archive exists: {archive.path} ({format_bytes(archive.size_bytes)})")
     else:

@@ -151,7 +151,7 @@ def missing_connectors(
     required = {_CONNECTOR_JARS[scheme] for scheme in schemes if scheme in _CONNECTOR_JARS}
     if not required or not folder.is_dir():
         return []
-    conf = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+    conf = _conf_folder_of(home, environ)
     config_texts = [*settings, *(_read_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
     may_add_jars = any(word in text.lower() for text in config_texts for word in _JAR_SETTING_WORDS)
     if "SPARK_DIST_CLASSPATH" in environ or may_add_jars:
@@ -191,5 +191,9 @@ def _read_text(file: Path) -> str:
 
 
 def _has_spark_env(program: str, environ: Mapping[str, str]) -> bool:
-    home = environ.get("SPARK_HOME") or Path(program).resolve().parent.parent
-    return Path(environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-env.sh").exists()
+    home = Path(environ.get("SPARK_HOME") or Path(program).resolve().parent.parent)
+    return (_conf_folder_of(home, environ) / "spark-env.sh").exists()
+
+
+def _conf_folder_of(home: Path, environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("SPARK_CONF_DIR") or home / "conf")

@@ -45,6 +45,7 @@ from deltalite.version import ENGINE_INFO
 _LONGEST_PAUSE_SECONDS = 0.05
 # A larger commit is not kept in memory after its put.
 _LARGEST_KEPT_BYTES = 1024 * 1024
+# A longer first line of a commit is not compared with the id of the read version.
 _LONGEST_PROVENANCE_BYTES = 64 * 1024
 # The conflicts that a merge of both deletion vectors may resolve.
 _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
@@ -172,7 +173,8 @@ def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
     After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
-    another commit of the same version.
+    another commit of the same version. The check sees this only if the operation has read the provenance of the
+    version, and the provenance has a `txnId`. A replay from a checkpoint of this version does not read it.
 
     A log that was empty at the read must be empty now or begin at version 0.
 
@@ -191,7 +193,7 @@ def _check_base(store: LogStore, base: BaseState) -> None:
         if _has_version(store, version, txn_id):
             return
         problem = (
-            f"no longer has version {version}, which this operation read: log cleanup removed it, or the table was "
+            f"no longer has version {version} as this operation read it: log cleanup removed it, or the table was "
             "dropped or recreated."
         )
     raise ConcurrentWriteException(
@@ -225,7 +227,8 @@ def _check_version_below(store: LogStore, version: int) -> None:
 def _has_version(store: LogStore, version: int, txn_id: str | None = None) -> bool:
     """Whether the log still has a file of the version, such as its commit or a checkpoint.
 
-    With `txn_id`, the commit must not begin with the provenance of another transaction.
+    With `txn_id`, the commit must not begin with the provenance of another transaction. `open` sends a request, but a
+    client of S3 may answer a read of a listed file from its cache.
     """
     with suppress(OSError), store.open(commit_name(version)) as commit:
         return txn_id is None or _may_have_txn_id(commit.read(_LONGEST_PROVENANCE_BYTES), txn_id)

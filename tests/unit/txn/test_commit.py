@@ -21,7 +21,7 @@ from deltalite.errors import (
 from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, RemoveFile, commit_to_bytes
 from deltalite.protocol.file_names import commit_name
-from deltalite.txn.commit import ENGINE_INFO, Committed, CommittedByAnotherAttempt, commit
+from deltalite.txn.commit import ENGINE_INFO, Committed, CommittedByAnotherAttempt, _may_have_txn_id, commit
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.support.commits import parse_commit
@@ -55,6 +55,22 @@ def store():
 def actions_by_kind(store, version):
     lines = store.files[commit_name(version)][0].splitlines()
     return {kind: value for line in lines for kind, value in json.loads(line).items()}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"", b"not JSON\n", b"[]\n", b'{"add":{}}\n', b'{"commitInfo":null}\n', b'{"commitInfo":{"txnId":"other"}}',
+        b'{"commitInfo":{"txnId":"mine"}}\n',
+    ],
+)  # fmt: skip
+def test_a_commit_may_have_an_id_unless_its_first_line_shows_another(start):
+    assert _may_have_txn_id(start, "mine")
+
+
+@pytest.mark.parametrize("start", [b'{"commitInfo":{"txnId":"other"}}\n', b'{"commitInfo":{}}\n{"add":{}}'])
+def test_a_commit_whose_first_line_has_another_provenance_is_another_commit(start):
+    assert not _may_have_txn_id(start, "mine")
 
 
 def test_a_commit_without_a_rival_is_the_next_version(store):

@@ -20,8 +20,8 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import AuditKind, AuditScope
 from deltalite.spark.audits.resolving import (
     ResolvedAudit,
-    count_rows_with_repeated_keys,
     reference_fields,
+    repeated_key_row_count,
     rows_without_reference,
 )
 from deltalite.spark.runtime.errors import SPARK_ERRORS, reading_table, row_problem
@@ -168,7 +168,7 @@ class _Measuring:
                 return Measurement(value=count, before=before)
             case AuditKind.UNIQUE:
                 fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
-                (row,) = count_rows_with_repeated_keys(self._frame(resolved.scope), fields).collect()
+                (row,) = repeated_key_row_count(self._frame(resolved.scope), fields).collect()
                 return measure(value=row[0] or 0)
             case AuditKind.REFERENCES:
                 return measure(value=self._count_without_reference(resolved))

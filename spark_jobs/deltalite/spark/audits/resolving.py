@@ -90,7 +90,7 @@ def resolve_audits(
             case AuditKind.UNIQUE:
                 with _explain_analysis_error(audit):
                     # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
-                    count_rows_with_repeated_keys(rows, _fields(audit, schema, audit.unique, "the table"))
+                    repeated_key_row_count(rows, _fields(audit, schema, audit.unique, "the table"))
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.REFERENCES:
                 resolved.append(_resolved_reference(audit, scope, rows, schema, table, load_snapshot))
@@ -109,7 +109,7 @@ def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
     return counts.where(F.col("rows") > 1)
 
 
-def count_rows_with_repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+def repeated_key_row_count(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
     """Return a frame of one row, with the number of rows whose key another row has too; NULL if no key repeats."""
     return repeated_keys(rows, fields).agg(F.sum("rows"))
 
@@ -117,9 +117,9 @@ def count_rows_with_repeated_keys(rows: DataFrame, fields: Sequence[StructField]
 def rows_without_reference(
     rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
 ) -> DataFrame:
-    """Return the values of `fields` that no row of `other_rows` has in `other_fields`, as `key0` and so on.
+    """Return the rows whose values of `fields` no row of `other_rows` has in `other_fields`.
 
-    Rows with a NULL in `fields` are left out.
+    The columns are only these values, as `key0` and so on. Rows with a NULL in `fields` are left out.
     """
     keys = _complete_keys(rows, fields)
     other_keys = other_rows.select(*[column_named(f.name).alias(f"other{n}") for n, f in enumerate(other_fields)])
