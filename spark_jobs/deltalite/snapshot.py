@@ -153,7 +153,10 @@ class Snapshot:
 
     @property
     def checksum(self) -> VersionChecksum | None:
-        """The content of the version's checksum file; None if there is none, or its content is invalid or wrong."""
+        """The version's checksum, or None if the version has no usable checksum file.
+
+        A checksum file is unusable if it is invalid or too large, or if its file counts contradict the log.
+        """
         return self._log.checksum
 
     @property

@@ -90,6 +90,8 @@ class LogState:
 
         The commit is read once. `Snapshot.files` explains why this is not a `cached_property`.
         """
+        if (replayed_info := self.replayed_commit_info) is not None:
+            return replayed_info
         if self._commit_info is None:
             commit = self.segment.commit_file
             self._commit_info = (None if commit is None else read_commit_info(self.store, commit),)

@@ -12,6 +12,7 @@ from deltalite.errors import ConcurrentWriteException
 from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.requests import DeleteRequest
 from deltalite.snapshot import Snapshot
+from deltalite.txn import commit as commit_module
 from deltalite.txn.proposal import BaseState
 from tests.unit.builders import add, append_files, create, new_store, proposal, remove
 
@@ -68,6 +69,13 @@ def test_a_commit_after_a_lost_race_derives_its_checksum_from_the_log(store):
     result, requests = commit(store, add("c"), on=base)
     assert result.version == 3 and any(operation == "list" for operation, _ in requests)
     assert counts(store, 3)["numFiles"] == Snapshot.load(store).files.num_rows == 4
+
+
+def test_the_checksum_of_a_large_commit_is_derived_from_the_log(store, monkeypatch):
+    monkeypatch.setattr(commit_module, "_LARGEST_KEPT_BYTES", 0)
+    _, requests = commit(store, add("c"), on=loaded(store))
+    assert "list" in [operation for operation, _ in requests]
+    assert counts(store, 2)["numFiles"] == 3
 
 
 def test_a_commit_to_a_table_that_was_recreated_at_the_same_version_is_refused(store):

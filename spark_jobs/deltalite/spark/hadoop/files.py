@@ -281,11 +281,10 @@ class HadoopFiles:
         The storage may be that of the table or that of a source, because one task reads and writes.
         """
         for exception in _java_causes(error):
-            text, class_name = str(exception.toString()), str(exception.getClass().getName())
-            has_expired = class_name == _BAD_REQUEST_EXCEPTION and _names_expired_credentials(text)
+            text = str(exception.toString())
             # The text of Spark's exceptions contains the texts of their causes.
-            is_of_google = not class_name.startswith("org.apache.spark.") and _is_denial_of_google(text)
-            if class_name in _PERMISSION_EXCEPTIONS or has_expired or is_of_google:
+            is_of_spark = exception.getClass().getName().startswith("org.apache.spark.")
+            if _is_denial(exception) or (not is_of_spark and _is_denial_of_google(text)):
                 return StoragePermissionError(
                     f"No permission for a file that the write to {self.root} reads or writes: {_first_line(text)}.",
                     remedy="Give the identity that Spark runs under access to the table and its sources. If its "
@@ -343,15 +342,17 @@ def is_missing(error: Exception) -> bool:
 
 def _is_access_denied(error: Exception) -> bool:
     """Whether the storage denied access, or the credentials have expired."""
-    return (
-        has_java_class(error, *_PERMISSION_EXCEPTIONS)
-        or (_names_expired_credentials(error_text(error)) and has_java_class(error, _BAD_REQUEST_EXCEPTION))
-        or any(map(_is_denial_of_google, _full_texts(error)))
-    )
+    exception = _java_exception(error)
+    is_denial = exception is not None and _is_denial(exception)
+    return is_denial or any(map(_is_denial_of_google, _full_texts(error)))
 
 
-def _names_expired_credentials(text: str) -> bool:
-    return any(code in text for code in _EXPIRED_CREDENTIALS_CODES)
+def _is_denial(exception: Any) -> bool:
+    """Whether a Java exception of a storage means that access was denied, or that the credentials have expired."""
+    if _is_instance(exception, *_PERMISSION_EXCEPTIONS):
+        return True
+    text = _first_line(str(exception.toString()))
+    return _is_instance(exception, _BAD_REQUEST_EXCEPTION) and any(code in text for code in _EXPIRED_CREDENTIALS_CODES)
 
 
 def _is_denial_of_google(text: str) -> bool:
@@ -364,7 +365,11 @@ def has_java_class(error: Exception, *class_names: str) -> bool:
     `class_names` contain the packages of the classes.
     """
     exception = _java_exception(error)
-    exception_class = None if exception is None else exception.getClass()
+    return exception is not None and _is_instance(exception, *class_names)
+
+
+def _is_instance(exception: Any, *class_names: str) -> bool:
+    exception_class = exception.getClass()
     while exception_class is not None:
         if exception_class.getName() in class_names:
             return True

@@ -90,9 +90,10 @@ def _write(
             no_bucket_spec,
             no_statistics,
             utils.toScalaMap(dict(options)),
-            *(getattr(writer, f"write$default${position}")() for position in (11, 12)),
         )
-        writer.write(*arguments)
+        # Java needs the default values of the last two parameters, which Scala adds by itself.
+        defaults = [getattr(writer, f"write$default${position}")() for position in (11, 12)]
+        writer.write(*arguments, *defaults)
     except Py4JJavaError:
         raise
     except (Py4JError, AttributeError, TypeError, KeyError) as error:
