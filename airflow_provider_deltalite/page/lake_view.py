@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_deltalite.page.freshness import Freshness, FreshnessWord, Schedule, freshness_of
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.reading import Result, State
+from airflow_provider_deltalite.page.spans import span_text
 from deltalite.inspection.commit_entries import CommitEntry
 from deltalite.inspection.overview import TableMeasures, TableOverview
 from deltalite.inspection.table_rows import Outcome
@@ -59,7 +60,6 @@ def lake_row(
     *,
     schedules: Mapping[str, Schedule],
     now: datetime,
-    seconds: float,
 ) -> LakeRow:
     """Return the row of a table.
 
@@ -69,10 +69,9 @@ def lake_row(
         measures: the read of its measures, if the overview lacks them.
         schedules: the schedules of DAGs by their ids.
         now: the time, for the freshness.
-        seconds: how long the page has waited.
     """
     overview = result.value
-    health, reason = health_of(result, measures, seconds=seconds)
+    health, reason = health_of(result, measures)
     if overview is None:
         return LakeRow(table=table, health=health, reason=reason)
     return LakeRow(
@@ -102,9 +101,7 @@ def freshness_of_overview(
     )
 
 
-def health_of(
-    result: Result[Any], measures: Result[TableMeasures] | None = None, *, seconds: float
-) -> tuple[Health, str]:
+def health_of(result: Result[Any], measures: Result[TableMeasures] | None = None) -> tuple[Health, str]:
     """Return the health of a table and its reason.
 
     1. The read of the overview failed: no table, or failed.
@@ -123,7 +120,7 @@ def health_of(
     if result.state is not State.FRESH or result.value is None:
         age = "" if result.value is None else f" The values are {result.age_seconds:.0f} s old."
         if result.state is State.SLOW:
-            return Health.SLOW, f"The storage did not answer in {seconds:g} s.{age}"
+            return Health.SLOW, f"The storage has not answered for {span_text(result.running_seconds)}.{age}"
         return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
     current_measures = result.value.measures
     if current_measures is None and measures is not None:

@@ -112,7 +112,6 @@ class ListRoutes(Routes):
         await wait(request, reads, at_most=seconds)
         if not has_values():  # the first view: nothing to show yet
             await wait(request, reads)
-            seconds = self.seconds
         schedules, now = await self.table_list.schedules(), datetime.now(UTC)
         results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
         return [
@@ -122,7 +121,6 @@ class ListRoutes(Routes):
                 self._measures_for_list(table, result),
                 schedules=schedules,
                 now=now,
-                seconds=seconds,
             )
             for table, result in zip(tables, results, strict=True)
         ]

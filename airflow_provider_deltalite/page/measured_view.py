@@ -45,10 +45,10 @@ class MeasuredView:
 
 
 def measured_view(
-    table: KnownTable, result: Result[TableOverview], measures: Result[TableMeasures] | None, *, seconds: float
+    table: KnownTable, result: Result[TableOverview], measures: Result[TableMeasures] | None
 ) -> MeasuredView:
     """Return the parts, as far as they are read. `measures` is the read of measures that the overview lacks."""
-    health, reason = health_of(result, measures, seconds=seconds)
+    health, reason = health_of(result, measures)
     overview = result.value
     current_measures = None if overview is None else overview.measures
     if current_measures is None and measures is not None:

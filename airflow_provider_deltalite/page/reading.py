@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from time import monotonic
 from typing import Generic, TypeVar
 
 from airflow_provider_deltalite.page.cache import BoundedCache, CachedValue
@@ -64,12 +65,14 @@ class Result(Generic[T]):
       the cached value, or None without one.
     - `error`: the error of a failed read.
     - `age_seconds`: the age of the value.
+    - `running_seconds`: how long a slow read has run.
     """
 
     state: State
     value: T | None = None
     error: RowError | None = None
     age_seconds: float = 0.0
+    running_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +99,12 @@ class Lookup(Generic[T]):
         value = None if self.cached is None else self.cached.value
         age_seconds = 0.0 if self.cached is None else self.cache.age_of(self.cached)
         if read is None or (self.cached is not None and age_seconds <= max_stale_seconds):
-            state = State.FRESH
-        else:
-            state = State.WAITING if read.started_at is None else State.SLOW
-        return Result(state=state, value=value, age_seconds=age_seconds)
+            return Result(state=State.FRESH, value=value, age_seconds=age_seconds)
+        started_at = read.started_at
+        if started_at is None:
+            return Result(state=State.WAITING, value=value, age_seconds=age_seconds)
+        running_seconds = monotonic() - started_at
+        return Result(state=State.SLOW, value=value, age_seconds=age_seconds, running_seconds=running_seconds)
 
 
 class TableReader:

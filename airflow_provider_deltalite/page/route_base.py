@@ -79,9 +79,9 @@ def rights_of(request: Request) -> PageRights:
     return rights
 
 
-def problem_of(result: Any, seconds: float) -> str:
+def problem_of(result: Any) -> str:
     """Return a sentence about a read without a value; an empty text if there is a value."""
     if result.value is not None:
         return ""
-    health, reason = health_of(result, seconds=seconds)
+    health, reason = health_of(result)
     return "The table has no commit yet." if health is Health.MISSING else reason

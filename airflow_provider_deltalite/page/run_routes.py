@@ -83,7 +83,7 @@ class RunRoutes(Routes):
             result=result,
             phases=phases_of_last_attempt(attempts, result, stored_at),
             bar_width=BAR_WIDTH,
-            tables=[(table, item.value or (), problem_of(item, self.seconds)) for table, item in read_tables],
+            tables=[(table, item.value or (), problem_of(item)) for table, item in read_tables],
         )
 
     async def _table_of_result(

@@ -67,7 +67,7 @@ class TableRoutes(Routes):
         result = lookup.result()
         overview = result.value
         if overview is None:
-            health, reason = health_of(result, seconds=self.seconds)
+            health, reason = health_of(result)
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         newest = overview.version if before is None else min(before - 1, overview.version)
         growth = self.services.tables.growth(table, overview)
@@ -93,7 +93,7 @@ class TableRoutes(Routes):
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
             readable_versions=readable_versions(growth.result().value),
-            growth_note=problem_of(growth.result(), self.seconds),
+            growth_note=problem_of(growth.result()),
             timeline=timeline(entries),
             timeline_note=note,
             is_first_page=newest == overview.version,
@@ -150,7 +150,7 @@ class TableRoutes(Routes):
         measures = None
         if overview is not None and overview.measures is None:
             measures = self.services.tables.measures(table, overview).result()
-        return measured_view(table, result, measures, seconds=self.seconds)
+        return measured_view(table, result, measures)
 
     async def choose_version(
         self,
@@ -183,7 +183,7 @@ class TableRoutes(Routes):
         await wait(request, overview_lookup.reads)
         result = overview_lookup.result()
         if result.value is None:
-            health, reason = health_of(result, seconds=self.seconds)
+            health, reason = health_of(result)
             return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
         if not 0 <= version <= result.value.version:
             raise HTTPException(404)
@@ -201,7 +201,7 @@ class TableRoutes(Routes):
             newest=result.value.version,
             version_times=version_times(growth.result().value),
             changes=changes.value,
-            problem=problem_of(changes, self.seconds),
+            problem=problem_of(changes),
             preview=preview,
             snippets=version_snippets(table, version, is_newest=version == result.value.version),
         )
@@ -244,4 +244,4 @@ class TableRoutes(Routes):
         )
         await wait(request, lookup.reads)
         result = lookup.result()
-        return result.value or (), problem_of(result, self.seconds)
+        return result.value or (), problem_of(result)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 
 from airflow_provider_deltalite.page.cache import BoundedCache
-from airflow_provider_deltalite.page.read_pool import ReadPool, wait_for_reads
+from airflow_provider_deltalite.page.lake_view import Health, health_of
+from airflow_provider_deltalite.page.read_pool import Read, ReadPool, wait_for_reads
+from airflow_provider_deltalite.page.reading import Lookup
 
 
 def wait(*reads, seconds=20.0):
@@ -50,6 +53,12 @@ def test_a_wait_ends_while_the_read_goes_on():
     released.set()
     wait(read)
     assert read.is_done
+
+
+def test_a_slow_read_is_shown_with_the_time_since_its_start_not_with_the_wait_of_this_page():
+    read = Read(run=None, started_at=time.monotonic() - 300)
+    result = Lookup(cache=BoundedCache(1), cached=None, read=read).result()
+    assert health_of(result) == (Health.SLOW, "The storage has not answered for 5 minutes.")
 
 
 def test_a_storage_has_few_threads_and_a_bounded_queue():
