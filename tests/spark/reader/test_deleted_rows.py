@@ -69,7 +69,7 @@ def test_only_files_with_a_deletion_vector_are_joined(spark, table_with_deleted_
 
 def test_many_deleted_rows_are_joined_without_a_broadcast_hint(spark, table_with_deleted_rows, monkeypatch):
     table, expected = table_with_deleted_rows
-    monkeypatch.setattr(row_selection, "MAX_BROADCAST_WORDS", 0)
+    monkeypatch.setattr(row_selection, "MAX_BROADCAST_BLOCKS", 0)
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         frame = delta.read(spark, str(table))
         assert "SortMergeJoin" in physical_plan(frame)
@@ -119,12 +119,21 @@ def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, t
     assert sorted_rows(rows_read) == sorted_rows([*expected, *((n, 7) for n in range(200))])
 
 
-def test_the_function_words_of_encodes_every_position_that_a_file_can_have(spark):
-    positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**38, 2**40 + 63], pa.int64())
-    words = row_selection.words_of([pa.array([], pa.int64()), positions]).to_pylist()
-    files_words_bits = [(row["word"] >> 32, row["word"] & (1 << 32) - 1, row["bits"]) for row in words]
-    decoded = [64 * word + bit for _, word, bits in files_words_bits for bit in range(64) if bits >> bit & 1]
-    assert decoded == [0, 1, 63, 64, 127, 4_294_967_296] and {file for file, _, _ in files_words_bits} == {1}
+@pytest.mark.parametrize("positions_per_batch", [4_000_000, 1])
+def test_blocks_have_a_bit_for_each_position_that_a_file_can_have(monkeypatch, positions_per_batch):
+    monkeypatch.setattr(row_selection, "_POSITIONS_PER_BATCH", positions_per_batch)
+    possible = [0, 1, 63, 64, 127, 4095, 4096, 8191, 4_294_967_296, 2**44 - 1]
+    positions = pa.array([*possible, 2**44, 2**60 + 63], pa.int64())
+    blocks = row_selection.blocks_of([pa.array([], pa.int64()), positions, pa.array([5], pa.int64())])
+    decoded = [
+        (row["block"] >> 32, 4096 * (row["block"] & (1 << 32) - 1) + 64 * index + bit)
+        for row in blocks.to_pylist()
+        for index, word in enumerate(row["words"])
+        for bit in range(64)
+        if word >> bit & 1
+    ]
+    assert decoded == [*((1, position) for position in possible), (2, 5)]
+    assert blocks.num_rows == 5
 
 
 def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):

@@ -45,7 +45,7 @@ from deltalite.spark.scan.native_relation import (
     NativeRelationError,
     native_relation,
 )
-from deltalite.spark.scan.row_selection import select_rows, words_of
+from deltalite.spark.scan.row_selection import blocks_of, select_rows
 
 _log = logging.getLogger(__name__)
 # The values of more files than this do not become a literal in the plan.
@@ -111,9 +111,9 @@ class RelationFiles:
                 path = metadata.getField("file_path")
                 frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
         if selected is not None:
-            names = {name: self._helper_name(name) for name in ("word", "bits")}
+            names = {name: self._helper_name(name) for name in ("block", "words")}
             frame = select_rows(
-                frame, column_named(number), column_named(row), words_of(selected), only_these=only_these, names=names
+                frame, column_named(number), column_named(row), blocks_of(selected), only_these=only_these, names=names
             )
         if not has_values:
             frame = self._join_partition_values(frame, number)

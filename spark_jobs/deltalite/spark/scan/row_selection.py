@@ -1,9 +1,11 @@
 """The rows of a data file that a scan returns: all, all but some, or only some.
 
-Rows are identified by their position in the file. For a join Spark gets 64 positions in one word: word `n` of a file
-holds the positions `64 * n` to `64 * n + 63`. A row looks up its word by one 64-bit number: the file's number in the
-high 32 bits, and `n` in the low 32 bits. Spark's fastest hash table has such a key. The words are computed in columnar
-form and sent to the JVM in one piece. Executors run no Python. Protocol: Deletion Vectors.
+Rows are identified by their position in the file. For a join, Spark gets the positions as blocks of bits. Block `n` of
+a file has one bit for each of the positions `4096 * n` to `4096 * n + 4095`, in 64 words. A block without a set bit is
+left out. A row looks up its block by one 64-bit number: the file's number in the high 32 bits, and `n` in the low 32
+bits. Spark's fastest hash table has such a key, and adjacent rows use the same block, so the processor caches it. The
+blocks are computed in columnar form and sent to the JVM in one piece. Executors run no Python. Protocol: Deletion
+Vectors.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -20,14 +23,16 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.storage.log_store import LogStore
 
-# About 100 MB in each executor. For more words, Spark may choose a join that does not hold them in memory.
-MAX_BROADCAST_WORDS = 500_000
+# About 120 MB in each executor. For more blocks, Spark may choose a join that does not hold them in memory.
+MAX_BROADCAST_BLOCKS = 200_000
 _MAX_THREADS = 16
 _POSITIONS_PER_BATCH = 4_000_000
-_WORD_SCHEMA = pa.schema([("word", pa.int64()), ("bits", pa.int64())])
-# The number of a word in its file has this many bits.
-_WORD_NUMBER_BITS = 32
-_MAX_POSITIONS = 64 << _WORD_NUMBER_BITS
+_BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("words", pa.list_(pa.int64()))])
+_POSITION_BITS = 12  # of a position in its block
+_WORDS_PER_BLOCK = (1 << _POSITION_BITS) // 64
+# The number of a block in its file has this many bits.
+_BLOCK_NUMBER_BITS = 32
+_MAX_POSITIONS = 1 << _POSITION_BITS + _BLOCK_NUMBER_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,53 +65,57 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     }
 
 
-def words_of(positions_by_file: Sequence[pa.Int64Array]) -> pa.Table:
-    """Convert the positions in each file to words: `word` (int64), `bits` (int64, bit 0 is the first row).
+def blocks_of(positions_by_file: Sequence[pa.Int64Array]) -> pa.Table:
+    """Convert the positions in each file to blocks, with the columns `block` (int64) and `words` (list of 64 int64).
 
-    The number of a file is its position in `positions_by_file`. Positions that no file can have, such as those of a
-    damaged vector, are left out.
+    Bit 0 of the first word is the first row of the block. The number of a file is its position in `positions_by_file`.
+    Positions that no file can have, such as those of a damaged vector, are left out.
     """
-    tables = [_WORD_SCHEMA.empty_table()]
+    tables = [_BLOCK_SCHEMA.empty_table()]
     batch: list[tuple[int, pa.Int64Array]] = []
     position_count = 0
     for number, positions in enumerate(positions_by_file):
         batch.append((number, positions))
         position_count += len(positions)
         if position_count >= _POSITIONS_PER_BATCH:
-            tables.append(_words_of_batch(batch))
+            tables.append(_blocks_of_batch(batch))
             batch, position_count = [], 0
-    return pa.concat_tables([*tables, _words_of_batch(batch)])
+    return pa.concat_tables([*tables, _blocks_of_batch(batch)])
 
 
-def _words_of_batch(batch: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
+def _blocks_of_batch(batch: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
+    """Return the blocks of some files. The positions of each file increase."""
     if not batch:
-        return _WORD_SCHEMA.empty_table()
-    positions = pa.concat_arrays([positions for _, positions in batch])
-    number = pa.concat_arrays([pa.repeat(pa.scalar(n, pa.int64()), len(array)) for n, array in batch])
-    is_possible = pc.less(positions, _MAX_POSITIONS)
-    positions, number = positions.filter(is_possible), number.filter(is_possible)
-    # Unsigned, because Arrow does not shift into the sign bit. The sum of different bits is their union.
-    bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
-    word = pc.bit_wise_or(pc.shift_left(number, _WORD_NUMBER_BITS), pc.shift_right(positions, 6))
-    words = pa.table({"word": word, "bits": bits}).group_by("word").aggregate([("bits", "sum")])
-    signed = pa.chunked_array([chunk.view(pa.int64()) for chunk in words["bits_sum"].chunks], pa.int64())
-    return pa.table([words["word"], signed], _WORD_SCHEMA)
+        return _BLOCK_SCHEMA.empty_table()
+    position = np.concatenate([positions.to_numpy(zero_copy_only=False) for _, positions in batch])
+    number = np.repeat([number for number, _ in batch], [len(positions) for _, positions in batch])
+    is_possible = position < _MAX_POSITIONS
+    position, number = position[is_possible], number[is_possible]
+    block = number << _BLOCK_NUMBER_BITS | position >> _POSITION_BITS
+    distinct_blocks, row = np.unique(block, return_inverse=True)
+    words = np.zeros((len(distinct_blocks), _WORDS_PER_BLOCK), np.int64)
+    np.bitwise_or.at(words, (row, position >> 6 & _WORDS_PER_BLOCK - 1), np.int64(1) << (position & 63))
+    offsets = np.arange(len(distinct_blocks) + 1, dtype=np.int32) * _WORDS_PER_BLOCK
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(words.ravel()))
+    return pa.table([pa.array(distinct_blocks), lists], _BLOCK_SCHEMA)
 
 
 def select_rows(
-    rows: DataFrame, number: Column, position: Column, words: pa.Table, *, only_these: bool, names: Mapping[str, str]
+    rows: DataFrame, number: Column, position: Column, blocks: pa.Table, *, only_these: bool, names: Mapping[str, str]
 ) -> DataFrame:
-    """Return the rows with a clear bit (with `only_these`: a set bit) in the word for their file and position.
+    """Return the rows whose bit in the block of their file and position is clear; with `only_these`, is set.
 
-    `number` is the file's number. `names` has unused names for the columns `word` and `bits`, which stay in the result.
+    `number` is the file's number. `names` has unused names for the columns `block` and `words`, which stay in the
+    result.
     """
     spark = rows.sparkSession
-    frame = spark.createDataFrame(words.rename_columns([names[name] for name in _WORD_SCHEMA.names]))
-    if words.num_rows <= MAX_BROADCAST_WORDS:
+    frame = spark.createDataFrame(blocks.rename_columns([names[name] for name in _BLOCK_SCHEMA.names]))
+    if blocks.num_rows <= MAX_BROADCAST_BLOCKS:
         frame = F.broadcast(frame)
-    word = F.shiftleft(number.cast("bigint"), _WORD_NUMBER_BITS).bitwiseOR(F.shiftright(position, 6))
-    has_same_word = word == frame[names["word"]]
-    bit = F.getbit(frame[names["bits"]], position.bitwiseAND(63).cast("int"))
+    block = F.shiftleft(number.cast("bigint"), _BLOCK_NUMBER_BITS).bitwiseOR(F.shiftright(position, _POSITION_BITS))
+    has_same_block = block == frame[names["block"]]
+    word = F.get(frame[names["words"]], F.shiftright(position, 6).bitwiseAND(_WORDS_PER_BLOCK - 1).cast("int"))
+    bit = F.getbit(word, position.bitwiseAND(63).cast("int"))
     if only_these:
-        return rows.join(frame, has_same_word, "inner").where(bit == 1)
-    return rows.join(frame, has_same_word, "left_outer").where(frame[names["bits"]].isNull() | (bit == 0))
+        return rows.join(frame, has_same_block, "inner").where(bit == 1)
+    return rows.join(frame, has_same_block, "left_outer").where(F.coalesce(bit, F.lit(0)) == 0)
