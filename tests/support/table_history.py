@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltalite import DeltaTable
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import file_name
 from deltalite.commands.restore import restore
 from deltalite.protocol.file_names import LOG_DIR, commit_name
 from deltalite.protocol.properties import HOUR_MS

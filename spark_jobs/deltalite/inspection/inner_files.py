@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from deltalite.columnar.deletion_vectors.reading import file_name
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.paths import encode_path, name_in_table
 

@@ -22,8 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import file_name, vector_positions
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import Action, AddFile, RemoveFile

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import file_name
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.errors import CorruptLogError
 from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import Timeline, in_commit_times

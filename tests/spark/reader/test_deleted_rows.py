@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import deltalite.spark as delta
-from deltalite.columnar.deletion_vectors.reading import vector_positions
+from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.errors import CorruptDataFileError
 from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.session import settings
@@ -159,10 +159,10 @@ def test_each_deletion_vector_is_read_once_when_the_frame_is_created(spark, tabl
     table, expected = table_with_deleted_rows
     calls = []
 
-    def record_and_read(store, descriptor):
-        calls.append(descriptor)
-        return vector_positions(store, descriptor)
+    def record_and_read(store, descriptors):
+        calls.extend(descriptors)
+        return positions_of_vectors(store, descriptors)
 
-    monkeypatch.setattr(row_selection, "vector_positions", record_and_read)
+    monkeypatch.setattr(row_selection, "positions_of_vectors", record_and_read)
     frame = delta.read(spark, str(table))
     assert (frame.count(), frame.count(), len(calls)) == (len(expected), len(expected), 2)

@@ -1,14 +1,12 @@
-"""A scan reads deletion vectors in parallel and returns the rows that they do not remove."""
+"""A scan returns the rows that the deletion vectors do not remove."""
 
 from __future__ import annotations
-
-from threading import Barrier
 
 import pyarrow as pa
 import pytest
 
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import file_name
 from deltalite.errors import CorruptDataFileError
 from deltalite.log.file_table import DELETION_VECTOR
 from deltalite.spark.scan.row_selection import live_rows
@@ -38,13 +36,6 @@ def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
     }
     assert not any(selection.only_these for selection in selections.values())
     assert live_rows(store, files.slice(1, 1)) == {}
-
-
-def test_vectors_are_read_concurrently(store, files):
-    """Each read waits for the others, so sequential reads would never end."""
-    barrier = Barrier(len(REMOVED_ROWS), timeout=10)
-    store.before = lambda _operation, _name: barrier.wait()
-    assert live_rows(store, files).keys() == {0, 3}
 
 
 def test_any_missing_vector_raises_an_error(store, files):

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltalite.columnar.deletion_vectors.reading import FILE_VERSION, FRAME_BYTES
+from deltalite.columnar.deletion_vectors.descriptors import FRAME_BYTES
+from deltalite.columnar.deletion_vectors.reading import FILE_VERSION
 from deltalite.columnar.deletion_vectors.roaring_encoding import encode
 from deltalite.protocol import z85
 from deltalite.storage.log_store import LogStore

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalite.change_feed import ChangePlan, plan_changes
 from deltalite.change_feed.appends import plan_appends
-from deltalite.columnar.deletion_vectors.reading import file_name
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.commands.flows.ranges import Loss
 from deltalite.errors import (

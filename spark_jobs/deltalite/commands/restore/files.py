@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import FRAME_BYTES, file_name
+from deltalite.columnar.deletion_vectors.descriptors import FRAME_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
 from deltalite.inspection.presence import Absent, Presence
 from deltalite.log.action_files import read_actions

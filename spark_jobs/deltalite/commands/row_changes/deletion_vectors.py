@@ -15,8 +15,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import file_name, vector_positions
+from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.columnar.statistics.wide_bounds import with_wide_bounds
@@ -92,9 +93,7 @@ class VectorFiles:
     def _delete_rows_of_pack(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: NewVectors) -> None:
         """Write the vectors of a pack (the deletions of one vector file), and add its files to the outcome."""
         file_rows = _file_rows(files, [number for number, _ in pack])
-        deleted_positions = {
-            number: self._deleted_positions(file_rows[number], positions) for number, positions in pack
-        }
+        deleted_positions = self._deleted_positions(file_rows, pack)
         counts = self._record_counts(file_rows, deleted_positions)
         partly_deleted: list[int] = []  # the files that keep a live row
         for number, _ in pack:
@@ -111,10 +110,15 @@ class VectorFiles:
         for number, descriptor in zip(partly_deleted, descriptors, strict=True):
             outcome.adds.append(_readded_file(file_rows[number], descriptor, counts[number]))
 
-    def _deleted_positions(self, file_row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
-        """Return the old and the new positions of soft-deleted rows of a file."""
-        descriptor = file_row["deletionVector"]
-        return positions if descriptor is None else _union(vector_positions(self._store, descriptor), positions)
+    def _deleted_positions(
+        self, file_rows: Mapping[int, Mapping[str, Any]], pack: Iterable[tuple[int, pa.Int64Array]]
+    ) -> dict[int, pa.Int64Array]:
+        """Return the old and the new positions of soft-deleted rows of each file of a pack."""
+        old_vectors = {n: row["deletionVector"] for n, row in file_rows.items() if row["deletionVector"] is not None}
+        old_positions = dict(
+            zip(old_vectors, positions_of_vectors(self._store, list(old_vectors.values())), strict=True)
+        )
+        return {n: _union(old_positions[n], new) if n in old_positions else new for n, new in pack}
 
     def _record_counts(
         self, file_rows: Mapping[int, Mapping[str, Any]], deleted_positions: Mapping[int, pa.Int64Array]

@@ -22,7 +22,7 @@ from deltalite.change_feed import (
     change_file_schema,
     plan_changes,
 )
-from deltalite.columnar.deletion_vectors.reading import vector_positions
+from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
 from deltalite.log.changes import ChangedFile
 from deltalite.log.commit_times import Timeline, in_commit_times
@@ -179,25 +179,35 @@ def _rows_of_files(
             "modificationTime": pa.array([file.timestamp_ms for file in files], ADD_TYPES["modificationTime"]),
         }
     )
-    selections = ((number, _selection(store, file)) for number, file in enumerate(files))
-    selected_rows = {number: selection for number, selection in selections if selection is not None}
     return scan_rows(
         spark,
         store.root,
         table,
         file_table,
-        rows=selected_rows,
+        rows=_selections(store, files),
         by_file=by_file,
         disables_float_pushdown=disables_float_pushdown,
     )
 
 
-def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
-    """Return the changed rows of a file, or None for all rows."""
-    deleted_rows = None if file.deletion_vector is None else vector_positions(store, file.deletion_vector)
-    if file.only_rows_vector is None:
+def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
+    """Return the changed rows of files, by the number of the file. Of all other files, all rows changed."""
+    vectors = [vector for file in files for vector in (file.deletion_vector, file.only_rows_vector)]
+    positions = iter(positions_of_vectors(store, [vector for vector in vectors if vector is not None]))
+    selections: dict[int, RowSelection] = {}
+    for number, file in enumerate(files):
+        deleted_rows = None if file.deletion_vector is None else next(positions)
+        changed_rows = None if file.only_rows_vector is None else next(positions)
+        selection = _selection(deleted_rows, changed_rows)
+        if selection is not None:
+            selections[number] = selection
+    return selections
+
+
+def _selection(deleted_rows: pa.Int64Array | None, changed_rows: pa.Int64Array | None) -> RowSelection | None:
+    """Return the changed rows of a file, or None for all rows. `changed_rows` may contain deleted rows."""
+    if changed_rows is None:
         return None if deleted_rows is None or not len(deleted_rows) else RowSelection(positions=deleted_rows)
-    changed_rows = vector_positions(store, file.only_rows_vector)
     if deleted_rows is not None:
         changed_rows = changed_rows.filter(pc.invert(pc.is_in(changed_rows, value_set=deleted_rows)))
     return RowSelection(positions=changed_rows, only_these=True)

@@ -101,15 +101,15 @@ class RelationFiles:
         if has_values and not needs_numbers and position is None:
             return self._in_users_session(relation.select(*columns))
         number, row = self._helper_name("number"), self._helper_name("position")
-        metadata, frame = relation.metadataColumn("_metadata"), relation
+        metadata, helpers = relation.metadataColumn("_metadata"), {}
         if selected is not None or position is not None:
-            frame = frame.withColumn(row, metadata.getField("row_index"))
-        if not has_values or needs_numbers:
-            if is_native:
-                frame = frame.withColumn(number, F.unix_millis(metadata.getField("file_modification_time")).cast("int"))
-            else:
-                path = metadata.getField("file_path")
-                frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
+            helpers[row] = metadata.getField("row_index")
+        if is_native and needs_numbers:
+            helpers[number] = F.unix_millis(metadata.getField("file_modification_time")).cast("int")
+        frame = relation.withColumns(helpers)
+        if not is_native and (needs_numbers or not has_values):
+            path = metadata.getField("file_path")
+            frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
         if selected is not None:
             names = {name: self._helper_name(name) for name in ("block", "words")}
             frame = select_rows(

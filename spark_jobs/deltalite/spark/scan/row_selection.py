@@ -11,7 +11,6 @@ Vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +19,11 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.deletion_vectors.reading import vector_positions
+from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.storage.log_store import LogStore
 
 # About 120 MB in each executor. For more blocks, Spark may choose a join that does not hold them in memory.
 MAX_BROADCAST_BLOCKS = 200_000
-_MAX_THREADS = 16
 _POSITIONS_PER_BATCH = 4_000_000
 _BLOCK_SCHEMA = pa.schema([("block", pa.int64()), ("words", pa.list_(pa.int64()))])
 _POSITION_BITS = 12  # of a position in its block
@@ -46,8 +44,6 @@ class RowSelection:
 def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     """Return, for each file with deleted rows, the selection of its live rows, by file number.
 
-    Vectors are read in parallel, because each may be a request to an object store.
-
     Raises:
         CorruptDataFileError: a vector is missing or damaged.
         StorageError: the storage does not deliver a vector.
@@ -56,8 +52,7 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     numbers = pc.indices_nonzero(pc.is_valid(vectors)).to_pylist()
     if not numbers:
         return {}
-    with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(numbers)), thread_name_prefix="vector") as pool:
-        deleted_positions = list(pool.map(lambda number: vector_positions(store, vectors[number].as_py()), numbers))
+    deleted_positions = positions_of_vectors(store, vectors.take(pa.array(numbers, pa.int64())).to_pylist())
     return {
         number: RowSelection(positions=positions)
         for number, positions in zip(numbers, deleted_positions, strict=True)

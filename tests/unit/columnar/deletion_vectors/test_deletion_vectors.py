@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import json
-from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.columnar.deletion_vectors.reading import file_name, mask_without_rows, vector_positions
+from deltalite.columnar.deletion_vectors.descriptors import file_name
+from deltalite.columnar.deletion_vectors.reading import mask_without_rows, vector_positions
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
 from tests.support.vectors import inline_vector, vector, vector_file, with_size_and_checksum, z85
-
-ID = UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-NAME = f"deletion_vector_{ID}.bin"
-ROWS = [3, 4, 7, 11, 18, 29]
-
-
-def store_with(content, name=NAME):
-    store = MemoryLogStore()
-    store.write(name, content)
-    return store
-
-
-def descriptor(**changes):
-    defaults = {
-        "storageType": "u",
-        "pathOrInlineDv": z85(ID.bytes),
-        "offset": 1,
-        "sizeInBytes": len(vector(ROWS)),
-        "cardinality": len(ROWS),
-    }
-    return {key: value for key, value in (defaults | changes).items() if value != "absent"}
+from tests.unit.columnar.deletion_vectors.stored_vectors import ID, NAME, ROWS, descriptor, store_with
 
 
 def test_a_vector_in_a_separate_file_is_read():
@@ -49,21 +29,6 @@ def test_each_vector_of_a_shared_file_is_read_at_its_offset():
     for rows, offset in zip(row_sets, offsets, strict=True):
         vector_of_rows = descriptor(offset=offset, sizeInBytes=len(vector(rows)), cardinality=len(rows))
         assert vector_positions(store_with(content), vector_of_rows).to_pylist() == rows
-
-
-def test_only_the_bytes_of_the_vector_are_read(monkeypatch):
-    content, offsets = vector_file(vector(range(0, 100_000, 2)), vector(ROWS), vector(range(0, 100_000, 3)))
-    read_sizes = []
-
-    class RecordingFile(pa.PythonFile):
-        def read(self, nbytes=None):
-            read_sizes.append(nbytes)
-            return super().read(nbytes)
-
-    store = MemoryLogStore()
-    monkeypatch.setattr(MemoryLogStore, "open", lambda _self, _name: RecordingFile(pa.BufferReader(content), "r"))
-    assert vector_positions(store, descriptor(offset=offsets[1])).to_pylist() == ROWS
-    assert sum(read_sizes) == 1 + 8 + len(vector(ROWS))
 
 
 def test_a_prefix_before_the_uuid_is_a_folder():
