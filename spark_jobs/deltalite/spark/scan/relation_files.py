@@ -112,9 +112,8 @@ class RelationFiles:
             frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
         if selected is not None:
             names = {name: self._helper_name(name) for name in ("block", "words")}
-            frame = select_rows(
-                frame, column_named(number), column_named(row), blocks_of(selected), only_these=only_these, names=names
-            )
+            blocks = blocks_of(selected)
+            frame = select_rows(frame, number=number, position=row, blocks=blocks, only_these=only_these, names=names)
         if not has_values:
             frame = self._join_partition_values(frame, number)
         columns += [

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
+from deltalite.spark.columns.names import quoted
 from deltalite.storage.log_store import LogStore
 
 # About 120 MB in each executor. For more blocks, Spark may choose a join that does not hold them in memory.
@@ -96,21 +97,22 @@ def _blocks_of_batch(batch: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
 
 
 def select_rows(
-    rows: DataFrame, number: Column, position: Column, blocks: pa.Table, *, only_these: bool, names: Mapping[str, str]
+    rows: DataFrame, *, number: str, position: str, blocks: pa.Table, only_these: bool, names: Mapping[str, str]
 ) -> DataFrame:
     """Return the rows whose bit in the block of their file and position is clear; with `only_these`, is set.
 
-    `number` is the file's number. `names` has unused names for the columns `block` and `words`, which stay in the
-    result.
+    `number` and `position` are the columns of the file's number and of the row's position. `names` has unused names for
+    the columns `block` and `words`, which stay in the result.
     """
-    spark = rows.sparkSession
-    frame = spark.createDataFrame(blocks.rename_columns([names[name] for name in _BLOCK_SCHEMA.names]))
+    frame = rows.sparkSession.createDataFrame(blocks.rename_columns([names[name] for name in _BLOCK_SCHEMA.names]))
     if blocks.num_rows <= MAX_BROADCAST_BLOCKS:
         frame = F.broadcast(frame)
-    block = F.shiftleft(number.cast("bigint"), _BLOCK_NUMBER_BITS).bitwiseOR(F.shiftright(position, _POSITION_BITS))
-    has_same_block = block == frame[names["block"]]
-    word = F.get(frame[names["words"]], F.shiftright(position, 6).bitwiseAND(_WORDS_PER_BLOCK - 1).cast("int"))
-    bit = F.getbit(word, position.bitwiseAND(63).cast("int"))
-    if only_these:
-        return rows.join(frame, has_same_block, "inner").where(bit == 1)
-    return rows.join(frame, has_same_block, "left_outer").where(F.coalesce(bit, F.lit(0)) == 0)
+    number, position, block, words = map(quoted, (number, position, names["block"], names["words"]))
+    # The conditions are SQL text, because each column object costs several calls to the JVM.
+    high_bits = f"shiftleft(CAST({number} AS BIGINT), {_BLOCK_NUMBER_BITS})"
+    low_bits = f"shiftright({position}, {_POSITION_BITS})"
+    has_same_block = F.expr(f"({high_bits} | {low_bits}) = {block}")
+    word = f"get({words}, CAST(shiftright({position}, 6) & {_WORDS_PER_BLOCK - 1} AS INT))"
+    bit = f"getbit({word}, CAST({position} & 63 AS INT))"
+    joined = rows.join(frame, has_same_block, "inner" if only_these else "left_outer")
+    return joined.where(f"{bit} = 1" if only_these else f"coalesce({bit}, 0) = 0")
