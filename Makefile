@@ -134,8 +134,8 @@ docs: pages ## Refresh the pages, and build the site into docs/_build/html
 	.venv/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet docs docs/_build/html $(ARGS)
 	@echo "docs/_build/html/index.html"
 
-bench: setup ## Run the benchmarks, side by side with their peers
-	@for script in benchmarks/bench_*.py; do .venv/bin/python "$$script" $(ARGS) || exit 1; done
+bench: setup ## Run the benchmarks, and say what became slower since the last release (ARGS="bench_scan bench_rows")
+	@.venv/bin/python benchmarks/run.py $(ARGS)
 
 demo: setup ## Run the example DAGs on a real Airflow and show the table (CLUSTER=standalone: on a Spark cluster)
 	@.venv/bin/python demo/run_demo.py --cluster $(CLUSTER) $(ARGS)

@@ -6,10 +6,19 @@ Times depend on the machine, so each target is a ratio of the two sides.
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from release_ratios import MeasuredRatio, median_ratio
+
+RATIOS_FILE = "DELTALITE_BENCH_RATIOS"
+"""The environment variable with the file to which a script adds its ratios, a JSON text in each line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,7 +37,7 @@ class TimedPair:
     @property
     def ratio(self) -> float:
         """The median time of this library, divided by that of the peer."""
-        return statistics.median(self.deltalite_s) / statistics.median(self.peer_s)
+        return median_ratio(self.deltalite_s, self.peer_s)
 
     def run(
         self,
@@ -54,10 +63,26 @@ class TimedPair:
 
 
 def print_table(pairs: list[TimedPair]) -> None:
-    """Print one line per pair: the medians, the ratio, its target, and OVER if the ratio exceeds the target."""
+    """Print one line per pair: the medians, the ratio, its target, and OVER if the ratio exceeds the target.
+
+    The pairs also go to the file that `RATIOS_FILE` names.
+    """
     print(f"{'benchmark':<44} {'deltalite':>9} {'peer':>8} {'ratio':>6} {'target':>7}")
     for pair in pairs:
         deltalite_s, peer_s = statistics.median(pair.deltalite_s), statistics.median(pair.peer_s)
         verdict = "" if pair.ratio <= pair.target else "  OVER"
         figures = f"{deltalite_s:>8.2f}s {peer_s:>7.2f}s {pair.ratio:>6.2f} {pair.target:>7.2f}"
         print(f"{pair.name:<44} {figures}   (peer: {pair.peer}){verdict}")
+    if file := os.environ.get(RATIOS_FILE):
+        with Path(file).open("a") as ratios:
+            ratios.writelines(json.dumps(_measured(pair).to_json()) + "\n" for pair in pairs)
+
+
+def _measured(pair: TimedPair) -> MeasuredRatio:
+    return MeasuredRatio(
+        script=Path(sys.argv[0]).stem,
+        name=pair.name,
+        peer=pair.peer,
+        deltalite_s=pair.deltalite_s,
+        peer_s=pair.peer_s,
+    )

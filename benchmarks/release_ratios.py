@@ -1,0 +1,99 @@
+"""The ratios of a run of the benchmarks, and what became slower since the last release.
+
+`last_release.json` has the ratios of the last release. A ratio compares this library with a peer in one run, so it
+depends less on the machine than a time does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+LAST_RELEASE = Path(__file__).parent / "last_release.json"
+# A ratio is slower if it exceeds the ratio of the last release by this factor.
+TOLERANCE = 1.15
+_PACKAGES = ("airflow-provider-deltalite", "apache-airflow", "deltalake", "pyarrow", "pyspark")
+
+
+def median_ratio(deltalite_s: Sequence[float], peer_s: Sequence[float]) -> float:
+    """Return the median time of this library, divided by that of a peer."""
+    return statistics.median(deltalite_s) / statistics.median(peer_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRatio:
+    """The times of this library and of a peer in one benchmark: seconds of each round."""
+
+    script: str
+    name: str
+    peer: str
+    deltalite_s: Sequence[float]
+    peer_s: Sequence[float]
+
+    @property
+    def ratio(self) -> float:
+        """The median time of this library, divided by that of the peer."""
+        return median_ratio(self.deltalite_s, self.peer_s)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the same benchmark in another run."""
+        return self.script, self.name, self.peer
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values, with times rounded to milliseconds."""
+        return {
+            "script": self.script,
+            "name": self.name,
+            "peer": self.peer,
+            "ratio": round(self.ratio, 3),
+            "deltalite_s": [round(seconds, 3) for seconds in self.deltalite_s],
+            "peer_s": [round(seconds, 3) for seconds in self.peer_s],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> MeasuredRatio:
+        """Return the ratio of `to_json`."""
+        return cls(**{name: values[name] for name in ("script", "name", "peer", "deltalite_s", "peer_s")})
+
+
+def read_ratios(path: Path) -> list[MeasuredRatio]:
+    """Return the ratios of a file of `write_ratios`; none if there is no file."""
+    return [MeasuredRatio.from_json(item) for item in json.loads(path.read_text())["ratios"]] if path.exists() else []
+
+
+def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
+    """Write the ratios with the date, the machine and the versions of the packages. Ratios of other scripts stay."""
+    measured = list(ratios)
+    scripts = {ratio.script for ratio in measured}
+    others = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
+    content = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {"cores": os.cpu_count(), "architecture": platform.machine(), "memory_gib": _memory_gib()},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+        "ratios": [ratio.to_json() for ratio in sorted([*others, *measured], key=lambda ratio: ratio.key)],
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def slower_lines(measured: Iterable[MeasuredRatio], released: Iterable[MeasuredRatio]) -> list[str]:
+    """Return a line for each benchmark that is slower than in the last release."""
+    released_ratios = {ratio.key: ratio.ratio for ratio in released}
+    return [
+        f"{item.name} ({item.script}, beside {item.peer}): ratio {item.ratio:.2f}, "
+        f"in the last release {released_ratios[item.key]:.2f}"
+        for item in measured
+        if item.key in released_ratios and item.ratio > TOLERANCE * released_ratios[item.key]
+    ]
+
+
+def _memory_gib() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
