@@ -21,6 +21,7 @@ PURPOSE_BY_MODULE = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
     "spark/write/direct_write.py": "the committer of structured streaming, which writes files in place",
     "spark/runtime/java_classes.py": "Java classes by their names",
+    "spark/runtime/scala_reflection.py": "Scala's reflection, before Spark needs it",
     "spark/runtime/driver_age.py": "the age of the driver's JVM",
     "spark/runtime/termination.py": "the calls to the JVM, whose end the exception of a SIGTERM waits for",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from deltalite.redaction import SECRET_NAMES
 from deltalite.spark.runtime.java_classes import remember_classes
+from deltalite.spark.runtime.scala_reflection import initialize_scala_reflection
 
 STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """Options with which a read leaves out no file and no part of a file, even if the session's settings allow it."""
@@ -33,6 +34,7 @@ def open_session(app_name: str) -> SparkSession:
     """
     builder: SparkSession.Builder = SparkSession.builder
     SparkContext._ensure_initialized()  # `SparkConf` reads the settings of `spark-submit` from the JVM, if it runs
+    initialize_scala_reflection()
     submitted_conf = SparkConf()
     if not submitted_conf.contains("spark.app.name"):
         builder = builder.appName(app_name)
