@@ -29,7 +29,7 @@ from deltalite.requests import AuditQuestion, Request
 from deltalite.results import JobStarted, OperationResult
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.driver_age import driver_age_s
-from deltalite.spark.runtime.session import open_session, shipped_file
+from deltalite.spark.runtime.session import open_session, shipped_file, stop_session
 from deltalite.spark.runtime.termination import Termination
 
 if TYPE_CHECKING:
@@ -147,6 +147,6 @@ def _print_marker(marker: str) -> None:
 
 def _stop_spark(spark: SparkSession) -> None:
     try:
-        spark.stop()
+        stop_session(spark)
     except Exception:  # noqa: BLE001  the operation has already succeeded
         _log.warning("Spark did not stop cleanly, but the operation has succeeded.", exc_info=True)

@@ -7,9 +7,11 @@ session with other code.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
@@ -45,6 +47,21 @@ def open_session(app_name: str) -> SparkSession:
         session.conf.set(_TIME_ZONE, "UTC")
     remember_classes(session)
     return session
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark at the end of a job. The process must end soon.
+
+    `SparkSession.stop` waits up to half a second until PySpark's server of accumulators sees that it has to end. The
+    server is a daemon thread, so a process that ends need not wait. A server with a Unix socket also removes the
+    socket's file. So `stop` waits for such a server.
+    """
+    context: Any = spark.sparkContext
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if isinstance(getattr(server, "server_address", None), tuple):
+        context._accumulatorServer = None
+        threading.Thread(target=server.shutdown, daemon=True).start()
+    spark.stop()
 
 
 def isolated_session(spark: SparkSession) -> SparkSession:
