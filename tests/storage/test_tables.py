@@ -46,7 +46,7 @@ def data_file_names(spark, table):
     return {name for name in file_names(spark, table) if "_delta_log" not in name}
 
 
-def add_actions(spark, table, version):
+def adds_of_commit(spark, table, version):
     """Return the `add` actions of a commit."""
     lines = readable_store(spark, table).read(f"_delta_log/{version:020d}.json").decode().splitlines()
     return [action["add"] for action in map(json.loads, lines) if "add" in action]
@@ -77,13 +77,13 @@ def test_a_write_a_rerun_and_time_travel_work_as_on_a_local_disk(spark, table):
         name for name in file_names(spark, table) if "staging" in name or "_temporary" in name or "_spark" in name
     ]
     assert data_file_names(spark, table) == {
-        unquote(add["path"]) for v in range(5) for add in add_actions(spark, table, v)
+        unquote(add["path"]) for v in range(5) for add in adds_of_commit(spark, table, v)
     }
 
 
 def test_data_files_are_below_a_prefix_folder_on_s3_and_below_the_root_on_hdfs(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
-    (add,) = add_actions(spark, table, 0)
+    (add,) = adds_of_commit(spark, table, 0)
     *prefix, directory, _ = add["path"].split("/")
     assert directory == "day=a"
     assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
@@ -141,7 +141,7 @@ def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, 
     adds = []
     for number, folder in enumerate(folders):
         write_rows(spark, folder, f"SELECT {number} AS id, 'x' AS text")
-        (add,) = add_actions(spark, folder, 0)
+        (add,) = adds_of_commit(spark, folder, 0)
         adds.append(add | {"path": f"{folder}/{add['path']}"})
     clone = tmp_path / "clone"
     write_foreign_table(clone, schema_json(("id", "integer"), ("text", "string")), adds)
@@ -161,7 +161,7 @@ def test_a_write_uses_the_public_writer_if_the_committer_of_spark_has_changed(sp
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
     assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
     assert "through Spark's public API" in caplog.text
-    assert data_file_names(spark, table) == {unquote(add["path"]) for add in add_actions(spark, table, 0)}
+    assert data_file_names(spark, table) == {unquote(add["path"]) for add in adds_of_commit(spark, table, 0)}
 
 
 def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3a):
@@ -171,7 +171,7 @@ def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3
     write_rows(spark, table, query, partition_by=("day",), properties=properties)
     expected = [(1, "a b/ü%="), (2, None), (3, "x" * 300)]
     assert rows(spark, table) == expected
-    adds = add_actions(spark, table, 0)
+    adds = adds_of_commit(spark, table, 0)
     rows_in_files = spark.read.parquet(*[f"{table}/{unquote(add['path'])}" for add in adds])
     assert (
         sorted_rows(tuple(row) for row in rows_in_files.drop(*columns_from_folders(rows_in_files)).collect())
@@ -194,7 +194,7 @@ def test_only_the_files_with_good_rows_stay_where_spark_writes_them_in_place(spa
     result = write_rows(spark, table, query, run="r", **options)
     assert (rows(spark, table), result.quarantine.rows) == ([(1, "a b/ü%"), (2, None)], 1)
     assert [row[3] for row in rows(spark, quarantine)] == ['{"id":null,"day":"a b/ü%"}']
-    assert data_file_names(spark, table) == {unquote(add["path"]) for add in add_actions(spark, table, 0)}
+    assert data_file_names(spark, table) == {unquote(add["path"]) for add in adds_of_commit(spark, table, 0)}
     assert all("/rejected=no/day=" in name for name in data_file_names(spark, table))
     assert write_rows(spark, table, query, run="r", **options).skipped
 
@@ -211,7 +211,7 @@ def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, "SELECT 1 AS id")
     assert rows(spark, table) == [(1,)]
-    assert data_file_names(spark, table) == {add["path"] for add in add_actions(spark, table, 0)}
+    assert data_file_names(spark, table) == {add["path"] for add in adds_of_commit(spark, table, 0)}
 
 
 @pytest.mark.sample("hdfs")
@@ -270,5 +270,5 @@ def test_a_table_at_the_root_of_a_bucket_is_written_and_read(spark, s3, s3a):
     assert rows(spark, "s3a://whole") == [(1, "x"), (2, "x")]
     assert DeltaTable("s3://whole", storage_options=s3.fsspec_options).to_arrow().num_rows == 2
     assert data_file_names(spark, "s3://whole") == {
-        add["path"] for v in (0, 1) for add in add_actions(spark, "s3://whole", v)
+        add["path"] for v in (0, 1) for add in adds_of_commit(spark, "s3://whole", v)
     }
