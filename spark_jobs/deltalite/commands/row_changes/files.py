@@ -10,6 +10,7 @@ feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -173,8 +174,12 @@ class _Writer:
     def _soft_delete(self, touched: TouchedRows) -> NewVectors:
         """Write deletion vectors for the changed rows."""
         columns = self._change.columns
-        positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
-        deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
+        deletions: Iterable[tuple[int, pa.Int64Array]]
+        if touched.positions is not None:
+            deletions = touched.positions.items()
+        else:
+            positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
+            deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
     def _removed_touched_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:

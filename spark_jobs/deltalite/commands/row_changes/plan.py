@@ -34,13 +34,16 @@ if TYPE_CHECKING:
 class TouchedRows:
     """Files with rows that change. `rows` has the change of each row.
 
-    `numbers` maps the number of a file in `rows` to the position of the file in `files`.
+    `numbers` maps the number of a file in `rows` to the position of the file in `files`. `positions` has the positions
+    of the changed rows of each file, strictly increasing, by the position of the file in `files`. It is None if the
+    plan does not know them.
     """
 
     files: pa.Table
     rows: ChangedRows
     numbers: Mapping[int, int]
     changed_row_count: int
+    positions: Mapping[int, pa.Int64Array] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

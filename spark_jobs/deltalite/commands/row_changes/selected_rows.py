@@ -18,11 +18,17 @@ from deltalite.commands.common.written_files import (
     live_rows_per_file,
     live_rows_per_file_by_footers,
 )
-from deltalite.commands.row_changes.plan import RowChange, TouchedRows
+from deltalite.commands.row_changes.plan import RowChange, TouchedRows, uses_deletion_vectors
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
-from deltalite.spark.row_changes.selecting import Selection, matching_rows_by_file, rows_changed_by, selection
+from deltalite.spark.row_changes.selecting import (
+    Selection,
+    matching_positions_by_file,
+    matching_rows_by_file,
+    rows_changed_by,
+    selection,
+)
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.txn.proposal import ReadSet
 
@@ -57,7 +63,14 @@ def selected_change(
             if touched_files.counts is None
             else sum(touched_files.counts)
         )
-        touched = TouchedRows(files=touched_files.files, rows=rows, numbers=numbers, changed_row_count=row_count)
+        positions = touched_files.positions
+        touched = TouchedRows(
+            files=touched_files.files,
+            rows=rows,
+            numbers=numbers,
+            changed_row_count=row_count,
+            positions=None if positions is None else dict(enumerate(positions)),
+        )
     return RowChange(
         target=target,
         reads=matching_files.reads,
@@ -73,12 +86,14 @@ def selected_change(
 class _MatchingFiles:
     """The files with matching rows, and the read set.
 
-    `counts` has the number of matching rows of each file. It is None if all rows match.
+    `counts` has the number of matching rows of each file. It is None if all rows match. `positions` has the positions
+    of these rows in each file, if the table uses deletion vectors and there are not very many.
     """
 
     files: pa.Table
     counts: list[int] | None
     reads: ReadSet
+    positions: list[pa.Int64Array] | None = None
 
     @property
     def no_files(self) -> pa.Table:
@@ -100,6 +115,9 @@ class _MatchingFiles:
             files=self.files.filter(pc.invert(is_whole)),
             counts=[count for n, count in enumerate(self.counts) if n not in whole_numbers],
             reads=self.reads,
+            positions=None
+            if self.positions is None
+            else [positions for n, positions in enumerate(self.positions) if n not in whole_numbers],
         )
         return self.files.filter(is_whole), partly_matching
 
@@ -110,10 +128,20 @@ def _matching_files(spark: SparkSession, base: Snapshot, condition: str | None, 
     candidates = selection(spark, base, condition, parameter=_PARAMETER)
     if candidates.all_rows_match:
         return _MatchingFiles(files=candidates.files, counts=None, reads=_reads(candidates, candidates.files))
-    counts = matching_rows_by_file(spark, base, candidates, condition, columns, parameter=_PARAMETER)
+    positions = None
+    if uses_deletion_vectors(base):
+        matching = matching_positions_by_file(spark, base, candidates, condition, columns, parameter=_PARAMETER)
+        counts, positions = matching.counts, matching.positions
+    else:
+        counts = matching_rows_by_file(spark, base, candidates, condition, columns, parameter=_PARAMETER)
     numbers = sorted(counts)
     files = candidates.files.take(pa.array(numbers, pa.int64()))
-    return _MatchingFiles(files=files, counts=[counts[number] for number in numbers], reads=_reads(candidates, files))
+    return _MatchingFiles(
+        files=files,
+        counts=[counts[number] for number in numbers],
+        reads=_reads(candidates, files),
+        positions=None if positions is None else [positions[number] for number in numbers],
+    )
 
 
 def _reads(candidates: Selection, files: pa.Table) -> ReadSet:

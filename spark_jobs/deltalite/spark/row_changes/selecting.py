@@ -28,8 +28,11 @@ from deltalite.spark.row_changes.row_actions import RowAction, action_number
 from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import scan_addressed
+from deltalite.spark.scan.row_positions import positions_by_file
 from deltalite.txn.proposal import RowTest
 
+# The driver holds up to this number of positions, which take 32 MB.
+MAX_POSITIONS = 4_000_000
 # In SQL, NaN equals NaN. Python treats two NaN values in a key as equal only if they are the same object.
 _NAN = float("nan")
 
@@ -81,6 +84,49 @@ def matching_rows_by_file(
     matches = rows.frame.alias(TARGET).where(condition).groupBy(column_named(columns.file)).count()
     with reading_table(snapshot.store.root), computing(parameter, condition):
         return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchingRows:
+    """The matching rows of files, by the position of the file in the candidates. Only files with such rows are present.
+
+    - `counts`: the number of matching rows.
+    - `positions`: the positions of these rows in the file, strictly increasing; None if there are very many.
+    """
+
+    counts: dict[int, int]
+    positions: dict[int, pa.Int64Array] | None
+
+
+def matching_positions_by_file(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    candidates: Selection,
+    condition: str,
+    columns: RowColumns,
+    *,
+    parameter: str,
+) -> MatchingRows:
+    """Return the matching rows of each file with such rows.
+
+    Raises:
+        InvalidRequestError: the condition cannot be computed for a row.
+        CorruptDataFileError: a file cannot be read.
+    """
+    rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
+    matches = rows.frame.alias(TARGET).where(condition)
+    counts: dict[int, int] = {}
+    positions: dict[int, pa.Int64Array] | None = {}
+    position_count = 0
+    with reading_table(snapshot.store.root), computing(parameter, condition):
+        for number, positions_in_file in positions_by_file(matches, file=columns.file, row=columns.row):
+            counts[rows.numbers[number]] = len(positions_in_file)
+            position_count += len(positions_in_file)
+            if position_count > MAX_POSITIONS:
+                positions = None
+            if positions is not None:
+                positions[rows.numbers[number]] = positions_in_file
+    return MatchingRows(counts=counts, positions=positions)
 
 
 def rows_changed_by(
