@@ -1,25 +1,31 @@
-"""With deletion vectors, the search for matching rows already gives their positions, unless there are very many."""
+"""With deletion vectors, the search for matching rows already gives their positions.
+
+A delete or an update keeps them, unless there are very many. A merge takes them from its pairs of matching rows.
+"""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 from deltalite.commands.row_changes import files
 from deltalite.spark.row_changes import selecting
+from tests.support.merging import merge_into
 from tests.support.properties import VECTORS
-from tests.support.tables import delete_rows, rows, sorted_rows, spark_rows, update_rows, write_rows
+from tests.support.tables import delete_rows, rows, sorted_rows, spark_rows, update_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 
 @pytest.fixture
 def searches(monkeypatch):
-    """The searches for positions that a write does after the search for matching rows."""
+    """What the searches for positions read that a write does after the search for matching rows."""
     calls, positions_by_file = [], files.positions_by_file
 
-    def record(*arguments, **options):
-        calls.append(options)
-        return positions_by_file(*arguments, **options)
+    def record(rows, **options):
+        calls.append(rows._jdf.queryExecution().optimizedPlan().collectLeaves().toString())
+        return positions_by_file(rows, **options)
 
     monkeypatch.setattr(files, "positions_by_file", record)
     return calls
@@ -55,3 +61,25 @@ def test_a_file_is_removed_whole_if_all_its_live_rows_match(spark, tmp_path, sea
     assert result.metrics["numRemovedFiles"] == 1 and result.metrics["numDeletionVectorsAdded"] == 1
     assert rows(table) == [(number, 1) for number in range(105, 200)]
     assert searches == []
+
+
+CHANGE_WITH_PAIR = ({"condition": "source.v < 0", "delete": True}, {"condition": "source.v > 1", "update": "*"})
+CHANGE_WITHOUT_PAIR = ({"condition": "target.id = 1", "update": {"v": "v + 1"}},)
+
+
+@pytest.mark.parametrize(("by_source", "is_read_again"), [((), False), (CHANGE_WITHOUT_PAIR, True)])
+def test_a_merge_takes_positions_from_its_pairs_unless_it_changes_rows_without_a_pair(
+    spark, tmp_path, searches, by_source, is_read_again
+):
+    table = tmp_path / "t"
+    write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=VECTORS)
+    source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "12L, 12")
+    inserts = ({"insert": "*"},)
+    merge_into(
+        spark, table, source, "target.id = source.id", matched=CHANGE_WITH_PAIR, inserts=inserts, by_source=by_source
+    )
+    changed = {3: 3, 12: 12} | ({1: 1} if by_source else {})
+    expected = {number: 0 for number in range(10) if number != 5} | changed
+    assert rows(table) == spark_rows(spark, table) == sorted_rows(expected.items())
+    (leaves,) = searches
+    assert bool(re.search(r"(?<!InMemory)Relation \[", leaves)) is is_read_again, leaves

@@ -23,13 +23,16 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     """Apply the clauses to the addressed rows of files, and return the rows with their actions.
 
     The rows have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows,
-    only pairs with an action are joined.
+    only pairs with an action are joined, and these pairs have the addresses of all changed rows.
     """
     base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
     matched, not_matched_by_source = merge.actions.matched, merge.actions.not_matched_by_source
-    needed_pairs = matches.pairs
+    needed_pairs, addresses = matches.pairs, None
     if not not_matched_by_source:
         needed_pairs = needed_pairs.where(column_named(columns.pair_action).isNotNull())
+        addresses = needed_pairs.select(
+            column_named(columns.pair_file).alias(columns.file), column_named(columns.pair_row).alias(columns.row)
+        )
     pairs = broadcast_if_small(needed_pairs, merge.source.size.with_addresses(matches.count)).alias(SOURCE)
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = column_named(columns.action), column_named(columns.pair_action)
@@ -53,7 +56,12 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
         new_values.alias(columns.new),
     )
     return ChangedRows(
-        frame=frame, schema=schema, columns=columns, actions={**matched, **not_matched_by_source}, row_ids=merge.row_ids
+        frame=frame,
+        schema=schema,
+        columns=columns,
+        actions={**matched, **not_matched_by_source},
+        row_ids=merge.row_ids,
+        addresses=addresses,
     )
 
 
