@@ -1,7 +1,7 @@
 """The parser of partition columns in SQL: `day DATE, country STRING`.
 
-The parser accepts names, with backticks around special characters, and Spark SQL's names of simple types. It does not
-need Spark, so the job can report a mistake before it starts a session.
+Backticks stand around a name with special characters, and a colon may follow the name. The parser accepts Spark SQL's
+names of the simple types that can partition a table. The job parses the columns before it reads the folder.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ def parse_partition_schema(text: str) -> StructType:
 
 
 def _type(column: re.Match[str]) -> DataType:
-    name, digits = column["type"].lower(), column["precision"]
+    name, precision_text = column["type"].lower(), column["precision"]
     if name in _DECIMALS:
-        precision, scale = int(digits or 10), int(column["scale"] or 0)
+        precision, scale = int(precision_text or 10), int(column["scale"] or 0)
         if 1 <= precision <= MAX_PRECISION and scale <= precision:
             return DecimalType(precision, scale)
-    elif name in _TYPES and digits is None:
+    elif name in _TYPES and precision_text is None:
         return PrimitiveType(_TYPES[name])
+    parameters_text = "" if precision_text is None else f"({precision_text}, ...)"
     raise InvalidRequestError(
-        f"partition_schema has the type '{column['type']}{'' if digits is None else '(' + digits + ', ...)'}', which "
-        "cannot partition a table, or does not exist.",
+        f"partition_schema has the type '{column['type']}{parameters_text}', which cannot partition a table, or does "
+        "not exist.",
         remedy=f"Choose one of {', '.join(kind.upper() for kind in _TYPES)}, DECIMAL(p, s).",
     )

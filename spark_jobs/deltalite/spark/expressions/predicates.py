@@ -247,7 +247,7 @@ class _PredicateBuilder:
                 case "byte" | "short" | "integer" | "long":
                     return int(text)
                 case "float" | "double":
-                    # The text is the shortest one that identifies the value among all values of the type.
+                    # Spark writes a float as its shortest text. As a double, this text may differ from the float.
                     return nearest_single(float(text)) if type_name == "float" else float(text)
                 case "boolean":
                     return text == "true"
@@ -268,7 +268,8 @@ class _PredicateBuilder:
         """Return the value of a timestamp literal.
 
         Raises:
-            _NotExpressibleError: the hour occurs twice or never in the session's time zone, or the zone is unknown.
+            _NotExpressibleError: the time occurs twice or never in the session's time zone, the zone is unknown, or the
+                text has an offset.
         """
         local = datetime.fromisoformat(text)
         if self._zone is None or local.tzinfo is not None:
@@ -286,7 +287,7 @@ def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
 
 
 def reads_floating_point(predicate: Predicate, schema: StructType) -> bool:
-    """Whether the predicate reads a column of `schema` that is or contains a float or a double."""
+    """Whether the predicate reads a column that is or contains a float or a double, or that `schema` lacks."""
     members = (member_at(schema, path) for path in columns_of(predicate))
     return any(
         member is None or contains_type(member[1], "float") or contains_type(member[1], "double") for member in members
