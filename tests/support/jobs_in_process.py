@@ -1,4 +1,4 @@
-"""Runs the jobs of a DAG in the Spark session of the tests. Each job that `spark-submit` starts takes many seconds."""
+"""Runs the jobs of a DAG in the Spark session of the tests, because `spark-submit` takes many seconds for each job."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class JobsInProcess:
         """Do nothing, because `submit` copies no file."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Refuse, because no other process can read the state of a job, so the tasks of a test must not be deferred."""
+        """Raise an error, because no trigger in another process can read the state of a job."""
         raise AssertionError("A job in the process of the tests cannot be joined by a trigger.")

@@ -1,7 +1,8 @@
 """A program that runs moto's S3 server. It prints its port in one line, and ends when its standard input closes.
 
-In S3, exactly one of several conditional puts succeeds. moto runs a thread for each request, and a thread checks the
-condition before it writes. Two puts could therefore succeed, so this program serves one writing request at a time.
+If several writers put the same key with a condition, S3 lets exactly one of them succeed. moto runs a thread for each
+request, and a thread checks the condition before it writes. Two puts could therefore succeed, so this program serves
+one writing request at a time.
 
 With the argument `ignores-conditions`, every conditional put succeeds.
 """

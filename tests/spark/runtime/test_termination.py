@@ -41,12 +41,12 @@ def sigterm_during_a_job(spark, *, times=1):
 
 
 def run_slow_query(spark):
-    """A query that takes ten minutes with two cores. Each of its tasks takes a second."""
+    """Run a query that takes ten minutes with two cores. Each of its tasks takes a second."""
     spark.range(0, 12000, 1, 1200).where(SLOW_CONDITION).collect()
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_the_exception_comes_once_when_the_call_has_ended_and_the_next_call_gets_its_own_answer(spark, times):
+def test_the_exception_comes_once_after_the_call_has_ended_and_the_next_call_gets_the_right_answer(spark, times):
     handler = signal.getsignal(signal.SIGTERM)
     with Termination() as termination, sigterm_during_a_job(spark, times=times):
         termination.watch(spark)
