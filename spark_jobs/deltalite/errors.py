@@ -129,7 +129,7 @@ class VersionNotFoundError(TableError):
 
 
 class TimestampOutOfRangeError(TableError):
-    """The time selects no version: it is before the first readable one, or too late, such as in the future."""
+    """The time selects no version: it is before the oldest readable version, or too late."""
 
     exit_code = 34
 
@@ -228,7 +228,7 @@ class OutOfOrderError(RefusedWriteError):
 
 
 class AuditFailedError(RefusedWriteError):
-    """An audit of level 'fail' or 'quarantine' did not pass, or nobody has accepted the rows of one of level 'ask'."""
+    """An audit of level 'fail' or 'quarantine' did not pass, or nobody accepted the rows of an audit of level 'ask'."""
 
     exit_code = 59
 
@@ -339,7 +339,7 @@ class ConcurrentAppendException(ConcurrentModificationException):
 
 
 class ConcurrentDeleteReadException(ConcurrentModificationException):
-    """The winning commit removed files that this operation read, or added such files again with other values."""
+    """The winning commit removed files that this operation read, or changed the entries of such files in the log."""
 
     exit_code = 85
 
@@ -357,7 +357,7 @@ class ConcurrentTransactionException(ConcurrentModificationException):
 
 
 class ConcurrentFlowException(ConcurrentTransactionException):
-    """The winning commit moved the source offset of a flow, or added loaded files, that this operation depends on."""
+    """The winning commit moved a source offset or recorded loaded files, and this operation depends on them."""
 
     exit_code = 88
 
