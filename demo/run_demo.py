@@ -1,7 +1,7 @@
 """The demonstration: a real Airflow loads two days of orders, builds a lake from their files, and shows the tables.
 
-All files are in one folder (`--home`), by default `.airflow` in the checkout. It is Airflow's home with the SQLite
-database, and contains the feed, the tables, and a log file for each DAG run.
+All files but temporary ones are in one folder (`--home`), by default `.airflow` in the checkout. It is Airflow's home
+with the SQLite database, and contains the feed, the tables, and a log file for each DAG run.
 
 The first part runs `orders_ingest` and `orders_report` for each day. The days are always the same, and so are the ids
 of these DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice. It also
@@ -18,11 +18,12 @@ Spark runs in local mode. The two parts then run at the same time, because they 
 `--cluster standalone`, the program starts a Spark master and two workers as processes, and the jobs run there. One job
 takes all cores of this cluster, so the second part follows the first one.
 
-Most of the time goes into starting Spark and Airflow:
+Most of the time goes into starting Spark and Airflow. These measures shorten the starts:
 
 - The JVMs use options for short programs.
-- The first demonstration makes an archive of Spark's classes (`deltalite warm-up`), with which all its jobs start
-  faster. Meanwhile Airflow creates its database, and the sensor of the first report starts to wait.
+- The first demonstration makes an archive of Spark's classes (`deltalite warm-up`) in the temporary folder. With this
+  archive all jobs start faster. Meanwhile Airflow creates its database, and the sensor of the first report starts to
+  wait.
 - The processes of the DAGs import Airflow while its database is created.
 
 Each process runs its DAG with `DAG.test`, without a scheduler or a web server. If one process has locked the SQLite
@@ -67,8 +68,9 @@ UI_PAGE = "/plugin/delta-tables"
 """The port and the path of the page that `make demo-ui` serves."""
 DAYS = (date(2026, 3, 1), date(2026, 3, 2))
 
-# A JVM of the demonstration lives for seconds, and handles few rows. It would spend this time on compiling code that it
-# does not need, on collecting classes, on a web page that nobody opens, and on tasks without rows.
+# A JVM of the demonstration lives for seconds, and handles few rows. Without these options, it would optimize code
+# that it hardly uses, collect garbage while it loads classes, serve a web page that nobody opens, and run tasks without
+# rows.
 _OPTIONS_OF_SHORT_JVMS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 _SPARK_SETTINGS = "-Dspark.ui.enabled=false -Dspark.sql.shuffle.partitions=2"
 _SHOWN_LOG_LINES = 15
@@ -239,7 +241,7 @@ def prepare(demo: Demo) -> None:
         if migration.returncode != 0:
             raise DemoError(f"Airflow could not create its database in {demo.home}.\n{_tail(log)}")
         version_file.write_text(installed_version)
-        demo.print_step("airflow", f"created the database {demo.database}")
+        demo.print_step("airflow", f"created or migrated the database {demo.database}")
     for day in demo.days:
         for path in (write_feed(demo.landing, day, orders=demo.orders_a_day), write_customers(demo.landing, day)):
             demo.print_step(f"{day} feed", f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
@@ -315,7 +317,8 @@ def run_days(demo: Demo, runs: AllDagRuns, *, starts_shop: bool) -> tuple[list[d
 
 def start_shop(shop: DagRuns) -> None:
     """Trigger `shop_lake`."""
-    shop.start(datetime.now(UTC).replace(microsecond=0) - timedelta(days=1))  # its run starts now
+    # A run starts a day after its logical date, so this run starts now.
+    shop.start(datetime.now(UTC).replace(microsecond=0) - timedelta(days=1))
 
 
 def finish_shop(demo: Demo, shop: DagRuns) -> dict[str, Any]:
@@ -424,7 +427,7 @@ def run(demo: Demo, cluster_name: str) -> None:
 
 def main() -> int:
     """Run the program, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Run the example DAGs on a real Airflow and show the table.")
+    parser = argparse.ArgumentParser(description="Run example DAGs on a real Airflow and show their tables.")
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".airflow", help="the folder for all files")
     parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="the number of orders a day")
     max_days = len(DAYS)
