@@ -2,8 +2,8 @@
 
 Each part becomes a boolean array in which null is SQL's NULL; a filter keeps only TRUE rows. Floating point compares as
 in Spark, where NaN equals NaN and is above every number. Arrow compares NaN as IEEE 754 does, so this module compares
-NaN without Arrow. Integers and decimals compare exactly, with any scale of the literal. Columns have the table's Arrow
-types.
+NaN without Arrow. Integers and decimals compare exactly, with any scale of the literal. A comparison that needs more
+than 76 digits is an error. Columns have the table's Arrow types.
 """
 
 from __future__ import annotations
@@ -44,15 +44,20 @@ _KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     Operator.GT: pc.greater,
     Operator.GT_EQ: pc.greater_equal,
 }
-# The operators that are TRUE if only the left side is NaN, if only the right side is NaN, and if both sides are NaN.
-_NAN_ABOVE = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
-_NUMBER_BELOW = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
-_NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
+# The operators that are TRUE for NaN on the left side and a number on the right side, for a number and NaN, and for NaN
+# on both sides.
+_TRUE_FOR_NAN_AND_NUMBER = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
+_TRUE_FOR_NUMBER_AND_NAN = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
+_TRUE_FOR_TWO_NANS = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
 _WIDEST_DECIMAL = 76
 
 
 def truth_values(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one branch per kind
-    """Return the truth value of a bound predicate for each row: a boolean array with null for NULL."""
+    """Return the truth value of a bound predicate for each row: a boolean array with null for NULL.
+
+    Raises:
+        InvalidRequestError: a part of the predicate is unknown, or a comparison needs too many digits.
+    """
     match predicate:
         case Constant(truth):
             return _constant(truth, batch.num_rows)
@@ -132,8 +137,8 @@ def _compare(array: pa.Array, operator: Operator, literal: Any) -> pa.Array:
 def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.Array:
     is_nan = pc.is_nan(array)
     if math.isnan(literal):
-        return pc.if_else(is_nan, operator in _NAN_EQUAL, operator in _NUMBER_BELOW)
-    return pc.if_else(is_nan, operator in _NAN_ABOVE, _KERNELS[operator](array, pa.scalar(literal)))
+        return pc.if_else(is_nan, operator in _TRUE_FOR_TWO_NANS, operator in _TRUE_FOR_NUMBER_AND_NAN)
+    return pc.if_else(is_nan, operator in _TRUE_FOR_NAN_AND_NUMBER, _KERNELS[operator](array, pa.scalar(literal)))
 
 
 def _with_common_type(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:

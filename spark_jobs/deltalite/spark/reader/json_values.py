@@ -25,19 +25,20 @@ from deltalite.spark.runtime.session import settings
 
 MORE_TEXT = "has more text after its first JSON value"
 _SHOWN_CHARACTERS = 100
-# A bracket closes, and an object or another text follows. Any other text counts as one value, even if it is not JSON.
+# A closing bracket, and after it a text that can begin another value. A text without a match counts as one value, even
+# if it is not JSON.
 _PERHAPS_MORE = r"[}\]]\s*(?:[^\s,}\]]|,\s*[{\[])"
-_MARK = "\ufeff"
-# Spark ignores a comma after the object, as in the lines of an array that has one object in each line.
+_BYTE_ORDER_MARK = "\ufeff"
+# Spark ignores a comma after an object. If an array has one object in each line, each line ends with a comma.
 _COMMA_OR_BLANK = ", \t\r\n"
 
 
 def has_more_text(text: Column, options: Mapping[str, str]) -> Column:
     """Return whether a text goes on after its first value. `options` are those of Spark's JSON functions."""
-    trimmed = F.rtrim(F.ltrim(text, F.lit(_MARK)), F.lit(_COMMA_OR_BLANK))
+    trimmed = F.rtrim(F.ltrim(text, F.lit(_BYTE_ORDER_MARK)), F.lit(_COMMA_OR_BLANK))
     values = F.from_json(_as_array(trimmed), "array<string>", {**options, "mode": "PERMISSIVE"})
     perhaps_more = text.rlike(_PERHAPS_MORE) & ~F.size(values).eqNullSafe(1)
-    # Most texts are one value even without the options of the source. Spark checks this several times faster.
+    # `json_array_length` takes no options, but is several times faster. It recognizes most texts of one value.
     return F.when(F.json_array_length(_as_array(text)).eqNullSafe(1), F.lit(False)).otherwise(perhaps_more)
 
 
@@ -62,7 +63,8 @@ def find_more_text(
         return None
     address = address_of(first_record[0], addresses_by_path(addresses))
     return SourceError(
-        f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only this value: {first_record[1]}",
+        f"Nothing was written: a record of {address} {MORE_TEXT}, and Spark reads only that value. The record begins "
+        f"with: {first_record[1]}",
         remedy="Write one JSON object in each line. With the option `multiLine`, write one object or one array in each "
         "file. Or set `quarantine`, which leaves out such records.",
     )
