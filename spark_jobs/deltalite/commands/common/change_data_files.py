@@ -18,7 +18,7 @@ from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
-from deltalite.spark.reader.changes import replaced_rows
+from deltalite.spark.reader.changes import change_data_rows
 from deltalite.spark.row_changes.replacing import Replacement
 from deltalite.spark.scan.frame import scan_rows
 
@@ -48,6 +48,6 @@ def write_change_files(
     inserted = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added_files, rows={})
     deleted = conform_rows(replaced.deleted, base.schema, target.schema)
     staged_files = staging.write(
-        replaced_rows(inserted, deleted), change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER
+        change_data_rows(inserted, deleted), change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER
     )
     return publish_change_files(base.store, staging, staged_files, target)

@@ -2,7 +2,7 @@
 
 `change_feed.plan_changes` selects the files with changed rows, and the rows of each file. This module scans them and
 adds the change type, the version and the commit time to each row. Change data files hold the change type of each row.
-All rows of any other file have the same change type. Rows have no order. Protocol: Change Data Files.
+In any other file, all rows have one change type. Rows have no order. Protocol: Change Data Files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
 
     Raises:
         TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError, CorruptLogError,
-        InvalidRequestError: see `deltalite.errors`.
+        CorruptDataFileError, InvalidRequestError: see `deltalite.errors`.
     """
     check_names_no_version(path)
     return scan_changes(spark, plan_changes(source_store(spark, path), from_version, to_version))
@@ -57,11 +57,11 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
 def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdown: bool = False) -> DataFrame:
     """Return the rows of a plan with the columns of `ChangePlan.schema`.
 
-    See `scan.scan_rows` for `disables_float_pushdown`.
+    See `scan.frame.scan_rows` for `disables_float_pushdown`.
 
     Raises:
-        CorruptDataFileError: a deletion vector cannot be read.
-        CorruptLogError: a partition value does not fit the type of its column.
+        CorruptDataFileError, StorageError: a deletion vector cannot be read.
+        CorruptLogError, UnsupportedStorageError: see `scan.frame.scan`.
     """
     change_files = [file for file in plan.files if file.change_type is None]
     data_files = [file for file in plan.files if file.change_type is not None]
@@ -70,7 +70,7 @@ def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdo
         table = plan.snapshot.table_schema
         change_types = pa.array([file.change_type for file in data_files], pa.string())
         frames.append(
-            _rows(
+            _changed_rows(
                 spark,
                 plan,
                 data_files,
@@ -81,7 +81,7 @@ def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdo
         )
     if change_files:
         schema = change_file_schema(plan.snapshot.table_schema)
-        frame = _rows(spark, plan, change_files, schema, {}, disables_float_pushdown=disables_float_pushdown)
+        frame = _changed_rows(spark, plan, change_files, schema, {}, disables_float_pushdown=disables_float_pushdown)
         missing_type_error = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
         change_type = F.coalesce(column_named(CHANGE_TYPE), missing_type_error).alias(CHANGE_TYPE)
         frames.append(
@@ -94,12 +94,12 @@ def scan_appends(spark: SparkSession, plan: ChangePlan) -> DataFrame:
     """Return the rows of a plan of appended rows, with the columns of the table.
 
     Raises:
-        CorruptDataFileError, CorruptLogError: see `scan_changes`.
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan_changes`.
     """
     return _rows_of_files(spark, plan, plan.files, plan.snapshot.table_schema, {}, disables_float_pushdown=False)
 
 
-def replaced_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
+def change_data_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
     return inserted.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
 
@@ -137,7 +137,7 @@ def check_names_no_version(path: str) -> None:
         )
 
 
-def _rows(
+def _changed_rows(
     spark: SparkSession,
     plan: ChangePlan,
     files: Sequence[ChangedFile],
@@ -191,7 +191,7 @@ def _rows_of_files(
 
 
 def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
-    """Return the changed rows of files, by the number of the file. Of all other files, all rows changed."""
+    """Return the changed rows of files, by the number of the file. A file without an entry has only changed rows."""
     vectors = [vector for file in files for vector in (file.deletion_vector, file.only_rows_vector)]
     positions = iter(positions_of_vectors(store, [vector for vector in vectors if vector is not None]))
     selections: dict[int, RowSelection] = {}
