@@ -68,11 +68,11 @@ _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historySe
 
 
 class DeltaSparkSubmitHook(TrackingHook):
-    """Submit one shipped job, and keep its result, its error and its traceback.
+    """Submit one job with its files, and keep its result, its error and its traceback.
 
     The constructor runs the preflight checks, so every hook that exists has passed them.
 
-    :param job: The files that go to Spark.
+    :param job: The files of the job: its script, the library, the request and the settings.
     :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
     :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True if the driver is a pod of Kubernetes.
     :param on_start: The hook calls this function when the job or its cluster reports the Spark application.

@@ -170,6 +170,8 @@ def _classes_with_constructor(cls: type, *, project_only: bool = True) -> Iterat
 
 def _type_and_default(parameter: inspect.Parameter) -> str:
     type_text = str(parameter.annotation).replace("Mapping[", "dict[").replace("Sequence[", "list[")
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        return f"{code(type_text)}, keyword arguments"
     if parameter.default is inspect.Parameter.empty:
         return f"{code(type_text)}, required"
     return f"{code(type_text)}, {code(repr(parameter.default))}"

@@ -225,8 +225,8 @@ class DeltaTable:
         Args:
             columns: column names (case-insensitive); None selects all columns. A table with row tracking also has
                 the columns `_row_id` (int64), and `_row_commit_version` (int64): the version that last wrote the row.
-            filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists. At least one
-                of these lists must hold.
+            filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, of which at
+                least one must hold.
         """
         files, predicate = self._prune(filter)
         snapshot = self._snapshot

@@ -46,9 +46,9 @@ def read(
         version_as_of: the version; by default the newest.
         timestamp_as_of: a time, which selects the last version that was committed at or before it. A time without a
             time zone is read as UTC.
-        where: a SQL condition on the table's columns. The result has only matching rows. Spark does not read files that
-            have no matching row by their statistics. -0.0 and NaN match as SQL defines, which Spark's own Parquet
-            filters do not guarantee.
+        where: a SQL condition on the table's columns. The result has only matching rows. Spark skips a file if its
+            partition values and statistics show that no row matches. -0.0 and NaN match as SQL defines, which Spark's
+            own Parquet filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
             or `startingTimestamp` returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and
             `_row_commit_version` (bigint) of a table with row tracking; `where` cannot name them.
