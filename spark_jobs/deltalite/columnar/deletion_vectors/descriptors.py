@@ -15,8 +15,8 @@ from deltalite.errors import CorruptDataFileError
 from deltalite.protocol import z85
 from deltalite.protocol.paths import decode_path, is_absolute
 
-# In a file, the size of a vector stands before it and its CRC-32 after it, each in four bytes.
-FRAME_BYTES: Final = 4
+# In a file, a vector is in a frame of two fields: its size before it, and its CRC-32 after it, each in four bytes.
+FRAME_FIELD_BYTES: Final = 4
 _UUID_CHARACTERS: Final = 20
 _REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 
@@ -43,7 +43,7 @@ class VectorDescriptor:
     @property
     def end(self) -> int:
         """The position in the file after the vector's checksum."""
-        return self.offset + FRAME_BYTES + self.size_bytes + FRAME_BYTES
+        return self.offset + FRAME_FIELD_BYTES + self.size_bytes + FRAME_FIELD_BYTES
 
 
 def parse_descriptor(descriptor: Mapping[str, Any], root: str) -> VectorDescriptor:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltalite.columnar.deletion_vectors.descriptors import FRAME_BYTES
+from deltalite.columnar.deletion_vectors.descriptors import FRAME_FIELD_BYTES
 from deltalite.columnar.deletion_vectors.reading import FILE_VERSION
 from deltalite.columnar.deletion_vectors.roaring_encoding import encode
 from deltalite.protocol import z85
@@ -41,6 +41,8 @@ def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[s
                 "cardinality": len(positions),
             }
         )
-        content += len(data).to_bytes(FRAME_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_BYTES, "big")
+        content += (
+            len(data).to_bytes(FRAME_FIELD_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_FIELD_BYTES, "big")
+        )
     store.write_if_absent(f"deletion_vector_{file_id}.bin", bytes(content))
     return descriptors

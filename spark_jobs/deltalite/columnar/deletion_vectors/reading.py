@@ -1,8 +1,9 @@
 """The reader of deletion vectors: the positions of the deleted rows of a data file.
 
 A file may contain many vectors. The reader reads only the requested vectors, and small gaps between them. It checks
-version, offset, size, checksum, format and number of rows. An invalid vector raises `CorruptDataFileError`, because
-without the vector the table would show deleted rows. Positions are the indexes of rows in the data file, from 0.
+version, offset, size, checksum, format and number of positions. An invalid vector raises `CorruptDataFileError`,
+because without the vector the table would show deleted rows. Positions are the indexes of rows in the data file, from
+0.
 Protocol: Deletion Vectors; Deletion Vector File Storage Format.
 """
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors import roaring
-from deltalite.columnar.deletion_vectors.descriptors import FRAME_BYTES, VectorDescriptor, parse_descriptor
+from deltalite.columnar.deletion_vectors.descriptors import FRAME_FIELD_BYTES, VectorDescriptor, parse_descriptor
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.protocol import z85
 from deltalite.sizes import counted
@@ -136,9 +137,9 @@ def _read_frames(handle: pa.NativeFile, vectors: Sequence[VectorDescriptor]) -> 
     length = handle.size()
     for vector in vectors:
         if vector.end > length:
-            needed = counted(vector.size_bytes, "byte")
-            lengths = f"{needed}, its size and its checksum, but the file ends after {counted(length, 'byte')}"
-            raise _vector_error(vector.location, f"needs {lengths}")
+            needed = f"{counted(vector.size_bytes, 'byte')}, and {2 * FRAME_FIELD_BYTES} more for its size and checksum"
+            problem = f"needs {needed}, but the file ends after {counted(length, 'byte')}"
+            raise _vector_error(vector.location, problem)
     _check_version(handle, vectors[0])
     for group in _groups_of_neighbours(vectors):
         start = group[0].offset
@@ -167,12 +168,12 @@ def _groups_of_neighbours(vectors: Sequence[VectorDescriptor]) -> Iterator[list[
 
 
 def _checked_frame(frame: bytes, vector: VectorDescriptor) -> bytes:
-    """Return the bytes of a vector, after a check of the size before it and the checksum after it (big-endian)."""
-    stored_size, data = int.from_bytes(frame[:FRAME_BYTES], "big"), frame[FRAME_BYTES:-FRAME_BYTES]
+    """Return the bytes of a vector. Check the size before it and the checksum after it, which are big-endian."""
+    stored_size, data = int.from_bytes(frame[:FRAME_FIELD_BYTES], "big"), frame[FRAME_FIELD_BYTES:-FRAME_FIELD_BYTES]
     if stored_size != vector.size_bytes:
         problem = f"has {counted(stored_size, 'byte')} where the log says {vector.size_bytes}"
         raise _vector_error(vector.location, problem)
-    checksum, stored_checksum = zlib.crc32(data), int.from_bytes(frame[-FRAME_BYTES:], "big")
+    checksum, stored_checksum = zlib.crc32(data), int.from_bytes(frame[-FRAME_FIELD_BYTES:], "big")
     if checksum != stored_checksum:
         problem = f"has the checksum {checksum:08x} where {stored_checksum:08x} is expected"
         raise _vector_error(vector.location, problem)

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.descriptors import FRAME_BYTES, file_name
+from deltalite.columnar.deletion_vectors.descriptors import FRAME_FIELD_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
 from deltalite.inspection.presence import Absent, Presence
 from deltalite.log.action_files import read_actions
@@ -185,7 +185,7 @@ def _vector_file_name(descriptor: Mapping[str, Any] | None) -> str | None:
 
 def _least_vector_file_size(descriptor: Mapping[str, Any]) -> int:
     """Return the least size in bytes of a file that holds the vector: the end of the vector in the file."""
-    return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_BYTES
+    return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_FIELD_BYTES
 
 
 def _oldest_version_without(lost_files: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
