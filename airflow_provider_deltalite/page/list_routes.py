@@ -54,7 +54,7 @@ class ListRoutes(Routes):
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
         # The other half of the time is for the tables.
         listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
-        await wait(request, self.table_list.first_listings(), at_most=listing_seconds)
+        await wait(request, self.table_list.first_listings(), max_seconds=listing_seconds)
         known, problems = await self.table_list.tables()
         tables = list((await run_in_threadpool(visible_tables, known, rights_of(request))).values())
         rows = await self._rows(request, await run_in_threadpool(matching_tables, tables, search))
@@ -108,8 +108,8 @@ class ListRoutes(Routes):
         def has_values() -> bool:
             return any(lookup.result().value is not None for lookup in lookups)
 
-        seconds = min(_LAKE_AGAIN_SECONDS if has_values() else _LAKE_SECONDS, self.seconds)
-        await wait(request, reads, at_most=seconds)
+        seconds = min(_LAKE_AGAIN_SECONDS if has_values() else _LAKE_SECONDS, self.timeout_seconds)
+        await wait(request, reads, max_seconds=seconds)
         if not has_values():  # the first view: nothing to show yet
             await wait(request, reads)
         schedules, now = await self.table_list.schedules(), datetime.now(UTC)

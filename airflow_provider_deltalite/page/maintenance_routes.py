@@ -39,7 +39,7 @@ class MaintenanceRoutes(Routes):
         4. The DAG is missing, broken or paused: refused with the reason.
         5. Airflow refuses the run: refused with Airflow's reason.
         """
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         dag_id, rights = self.services.settings.maintenance_dag, rights_of(request)
         if not dag_id:
             raise HTTPException(404)

@@ -27,26 +27,26 @@ class Routes:
     def __init__(self, services: Services, table_list: TableList) -> None:
         self.services = services
         self.table_list = table_list
-        self.seconds = services.settings.timeout_seconds
+        self.timeout_seconds = services.settings.timeout_seconds
 
     def links(self, request: Request) -> Links:
-        """Return the addresses for a request, without runs."""
+        """Return the addresses for a request, without links to runs."""
         return Links(app=request.state.deltalite_path, airflow=self.services.airflow_path)
 
     async def links_to_runs(self, request: Request, entries: Sequence[CommitEntry | None]) -> Links:
-        """Return the addresses for a request, with the runs of these commits that exist."""
+        """Return the addresses for a request, with links to those runs of these commits that exist."""
         links, runs = self.links(request), runs_of(entries)
         existing = await run_in_threadpool(self.services.database.existing_runs, runs) if runs else frozenset()
         return Links(app=links.app, airflow=links.airflow, runs=existing)
 
-    async def open_table(self, request: Request, key: str) -> KnownTable:
+    async def find_table(self, request: Request, key: str) -> KnownTable:
         """Return a known table that the user may see.
 
         Raises:
             HTTPException: The table is unknown, or the user may not see it.
         """
         known, _ = await self.table_list.tables()
-        if key not in known:  # the first listing of a pattern may have it
+        if key not in known:  # the first listing of a pattern may find it
             await wait(request, self.table_list.first_listings())
             known, _ = await self.table_list.tables()
         table = known.get(key)
@@ -67,10 +67,10 @@ def seconds_left(request: Request) -> float:
     return max(0.0, deadline - monotonic())
 
 
-async def wait(request: Request, reads: Iterable[Read[Any]], *, at_most: float | None = None) -> None:
-    """Wait for reads until the deadline of the request, or at most some seconds."""
+async def wait(request: Request, reads: Iterable[Read[Any]], *, max_seconds: float | None = None) -> None:
+    """Wait for reads until the deadline of the request, and at most `max_seconds`."""
     seconds = seconds_left(request)
-    await wait_for_reads(reads, seconds if at_most is None else min(at_most, seconds))
+    await wait_for_reads(reads, seconds if max_seconds is None else min(max_seconds, seconds))
 
 
 def rights_of(request: Request) -> PageRights:

@@ -61,7 +61,7 @@ class TableRoutes(Routes):
 
         `started` is the run of the maintenance DAG that the user has just started.
         """
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
         await wait(request, lookup.reads)
         result = lookup.result()
@@ -77,7 +77,7 @@ class TableRoutes(Routes):
         entries, note = await self._commits(request, table, overview.table_id, newest)
         await wait(request, growth.reads)
         if columns is not None and overview.measures is not None:
-            await wait(request, columns.reads, at_most=_COLUMNS_SECONDS)
+            await wait(request, columns.reads, max_seconds=_COLUMNS_SECONDS)
         return page(
             "table.html",
             await self.links_to_runs(request, [*entries, overview.last_commit]),
@@ -104,7 +104,7 @@ class TableRoutes(Routes):
 
     async def measures(self, request: Request, key: str) -> HTMLResponse:
         """Show the parts of a table's page that need its measures. The status is 202 until the measures are read."""
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
         result = lookup.result()
@@ -122,7 +122,7 @@ class TableRoutes(Routes):
 
     async def columns(self, request: Request, key: str) -> HTMLResponse:
         """Show the schema of a table with the statistics of its columns. The status is 202 until these are read."""
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
         await wait(request, lookup.reads)
         overview = lookup.result().value
@@ -161,7 +161,7 @@ class TableRoutes(Routes):
         where: Annotated[list[str] | None, Query()] = None,
     ) -> RedirectResponse:
         """Redirect a form to the page of the version that the user entered. The route `version` has the parameters."""
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         conditions = [condition for condition in where or () if condition.strip()]
         address = self.links(request).version(table.key, version, rows=RowChoice.of(rows), where=conditions)
         return RedirectResponse(address + ("#rows" if rows else ""), status_code=303)
@@ -178,7 +178,7 @@ class TableRoutes(Routes):
 
         `rows` is a `RowChoice`, and `where` are conditions on the rows.
         """
-        table = await self.open_table(request, key)
+        table = await self.find_table(request, key)
         overview_lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
         await wait(request, overview_lookup.reads)
         result = overview_lookup.result()
@@ -192,7 +192,7 @@ class TableRoutes(Routes):
         growth = self.services.tables.growth(table, result.value, is_urgent=False)
         await wait(request, lookup.reads)
         changes = lookup.result()
-        await wait(request, growth.reads, at_most=_TIMES_SECONDS)
+        await wait(request, growth.reads, max_seconds=_TIMES_SECONDS)
         return page(
             "version.html",
             await self.links_to_runs(request, [changes.value.commit if changes.value else None]),
