@@ -1,8 +1,8 @@
 """Data skipping in the log of a table with a million files: a range, and lists of a thousand values.
 
-The benchmark measures no other library, so each line has a target in seconds. A line also shows which part of the time
-goes into parsing the statistics. The statistics are those of a feed with a key, a UUID, a time and a price. They have
-Delta's JSON form, with truncated UUIDs.
+The benchmark measures no other library, so each line has a target in seconds. A line also has the time to parse the
+statistics alone. The statistics are those of a feed with a key, a UUID, a time and a price. They have Delta's JSON
+form, with truncated UUIDs.
 """
 
 from __future__ import annotations
