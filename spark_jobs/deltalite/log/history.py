@@ -26,6 +26,7 @@ def read_history(
 
     Raises:
         CorruptLogError: a commit lacks its required in-commit timestamp, or a line before its provenance is malformed.
+        StorageError: the log cannot be read.
     """
     for commit in commit_infos(store, up_to_version=up_to_version, in_commit=in_commit):
         timestamp = datetime.fromtimestamp(commit.timestamp_ms / 1000, tz=UTC)
