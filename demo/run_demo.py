@@ -223,8 +223,11 @@ class WarmUp:
         if self._process.poll() is not None:
             return
         with self._demo.console.status("deltalite warm-up makes an archive of Spark's classes"):
-            self._process.wait()
-        self._demo.print_step("deltalite warm-up", "made an archive of Spark's classes, for faster starts of all jobs")
+            exit_code = self._process.wait()
+        outcome = "made an archive of Spark's classes, for faster starts of all jobs"
+        if exit_code != 0:
+            outcome = "made no archive of Spark's classes, so all jobs start more slowly"
+        self._demo.print_step("deltalite warm-up", outcome)
 
 
 def prepare(demo: Demo) -> None:

@@ -47,7 +47,7 @@ def number(value: int | None) -> str:
     return _UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
-def counted(value: int, noun: str) -> str:
+def counted(value: int | None, noun: str) -> str:
     """Format a number with a noun, such as `1 file` or `2 files`."""
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 

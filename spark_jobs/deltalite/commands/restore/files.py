@@ -185,7 +185,7 @@ def _vector_file_name(descriptor: Mapping[str, Any] | None) -> str | None:
 
 def _least_vector_file_size(descriptor: Mapping[str, Any]) -> int:
     """Return the least size in bytes of a file that holds the vector: the end of the vector in the file."""
-    return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_FIELD_BYTES
+    return int(descriptor["offset"] or 1) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_FIELD_BYTES
 
 
 def _oldest_version_without(lost_files: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
