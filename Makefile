@@ -36,6 +36,9 @@ NOT_QUICK := $(patsubst %,--ignore=tests/%,clusters faults interop packaging spa
 
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
+# The scale factor of TPC-DS for the standard benchmarks, and the suites that run; all if it is empty.
+SCALE ?= 1
+SUITES ?=
 # The families of tests that a campaign runs, as scripts/campaign.sh names them; all if it is empty.
 FAMILIES ?=
 
@@ -47,7 +50,7 @@ DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # The checks of lint, each as a target, so that make runs two of them at the same time.
 CHECKS := check-types check-language check-style check-format
 
-.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench demo demo-ui clean
+.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench bench-suites demo demo-ui clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -126,6 +129,7 @@ format: $(STAMP) ## Format, and fix what ruff can fix
 
 pages: $(STAMP) ## Refresh the generated parts of the pages in docs/
 	.venv/bin/python docs/_generate/pages.py
+	PYTHONPATH=. .venv/bin/python -m benchmarks.suites.page
 
 pictures: setup ## Make the pictures in docs/ from a real run (needs Chromium)
 	.venv/bin/python scripts/make_pictures.py
@@ -136,6 +140,10 @@ docs: pages ## Refresh the pages, and build the site into docs/_build/html
 
 bench: setup ## Run the benchmarks, and say what became slower since the last release (ARGS="bench_scan bench_rows")
 	@.venv/bin/python benchmarks/run.py $(ARGS)
+
+bench-suites: setup reference ## Run the standard benchmarks, and make docs/benchmarks.md (SUITES="merge load" for some, SCALE=0.1)
+	PYTHONPATH=".:$$(echo .venv-reference/lib/python*/site-packages)" .venv/bin/python -m benchmarks.suites --scale $(SCALE) $(ARGS) $(SUITES)
+	PYTHONPATH=. .venv/bin/python -m benchmarks.suites.page
 
 demo: setup ## Run the example DAGs on a real Airflow and show the table (CLUSTER=standalone: on a Spark cluster)
 	@.venv/bin/python demo/run_demo.py --cluster $(CLUSTER) $(ARGS)

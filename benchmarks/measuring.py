@@ -1,7 +1,7 @@
 """Timed comparisons of this library with a peer, and a table of their times, for all benchmarks.
 
-Both sides run in turns, so that the load of the machine affects both. The first round warms caches and does not count.
-Times depend on the machine, so each target is a ratio of the two sides.
+The sides run in turns, so that the load of the machine affects all. The first round warms caches and does not count.
+Times depend on the machine, so each target is a ratio of two sides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,30 @@ from release_ratios import MeasuredRatio, median_ratio
 
 RATIOS_FILE = "DELTALITE_BENCH_RATIOS"
 """The environment variable with the file to which a script adds its ratios, a JSON text in each line."""
+
+
+def time_in_turns(
+    sides: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    prepare: Callable[[], object] = lambda: None,
+) -> dict[str, list[float]]:
+    """Run each side once in each round, and return the seconds of each side, without those of a first round.
+
+    `prepare` runs before each round. Each round begins with another side. Otherwise a JVM that still warms up, or
+    memory that the previous side has just released, would favour one side.
+    """
+    names = list(sides)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for round_number in range(rounds + 1):
+        prepare()
+        first = round_number % len(names)
+        for name in names[first:] + names[:first]:
+            started = time.perf_counter()
+            sides[name]()
+            if round_number:
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,19 +71,11 @@ class TimedPair:
         rounds: int,
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
-        """Time both sides in each round, after one round that does not count. `prepare` runs before each round.
-
-        The order of the sides alternates. Otherwise a JVM that still warms up, or memory that the other side has just
-        released, would favour one side.
-        """
-        sides = [(run_deltalite, self.deltalite_s), (run_peer, self.peer_s)]
-        for round_number in range(rounds + 1):
-            prepare()
-            for run_side, seconds in sides if round_number % 2 else reversed(sides):
-                started = time.perf_counter()
-                run_side()
-                if round_number:
-                    seconds.append(time.perf_counter() - started)
+        """Time both sides in each round, after one round that does not count. `prepare` runs before each round."""
+        sides = {"deltalite": run_deltalite, "peer": run_peer}
+        seconds = time_in_turns(sides, rounds=rounds, prepare=prepare)
+        self.deltalite_s += seconds["deltalite"]
+        self.peer_s += seconds["peer"]
 
 
 def print_table(pairs: list[TimedPair]) -> None:

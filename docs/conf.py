@@ -42,7 +42,7 @@ CONTENTS = {
         "how-to/alert",
         "how-to/migrate",
     ],
-    "Concepts": ["concepts", "idempotency", "storage", "security", "comparison", "table-features"],
+    "Concepts": ["concepts", "idempotency", "storage", "security", "comparison", "table-features", "benchmarks"],
     "Reference": [
         "operators",
         "sensor-and-events",

@@ -1,0 +1,82 @@
+"""The frame of a suite: what it gets, what it returns, and the comparison of its results."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from benchmarks.measuring import time_in_turns
+from benchmarks.suites.cases import Case, median
+from benchmarks.suites.engines import Engine, Rows
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """Everything that a suite needs, and the cases that it has measured so far.
+
+    `folder` keeps generated data for later runs. The suite deletes the tables that it makes below `folder / "work"`.
+    """
+
+    folder: Path
+    scale: float
+    rounds: int
+    engines: Sequence[Engine]
+    cases: list[Case] = field(default_factory=list)
+    copies: int = 0
+
+    @property
+    def work(self) -> Path:
+        """The folder of the tables that change."""
+        return self.folder / "work"
+
+    def new_table(self) -> Path:
+        """Return a new address for a table. delta-spark keeps snapshots by address, so no address is used twice."""
+        self.copies += 1
+        self.work.mkdir(exist_ok=True)
+        return self.work / f"table-{self.copies}"
+
+    def measure(
+        self,
+        group: str,
+        name: str,
+        sides: Mapping[str, Callable[[], object]],
+        *,
+        size: float | None = None,
+        prepare: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Measure all sides in turns, add the case, and print its medians."""
+        seconds = time_in_turns(sides, rounds=self.rounds, prepare=prepare)
+        self.add(Case(group=group, name=name, size=size, seconds=seconds))
+
+    def add(self, case: Case) -> None:
+        """Add a measured case, and print its medians."""
+        self.cases.append(case)
+        medians = ", ".join(f"{side} {median(times):.2f} s" for side, times in case.seconds.items())
+        print(f"{case.group}, {case.name}: {medians}", flush=True)
+
+    def clear_work(self) -> None:
+        """Delete the tables that changed."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def check_equal(what: str, rows_by_side: Mapping[str, Rows]) -> None:
+    """Exit unless all sides have the same rows. Numbers may differ by rounding."""
+    (first, expected), *others = rows_by_side.items()
+    for side, rows in others:
+        same = len(rows) == len(expected) and all(
+            len(row) == len(expected_row) and all(map(_is_same, row, expected_row))
+            for row, expected_row in zip(rows, expected, strict=True)
+        )
+        if not same:
+            raise SystemExit(f"{what}: {first} has the rows {expected[:5]}, and {side} has the rows {rows[:5]}.")
+
+
+def _is_same(value: object, expected: object) -> bool:
+    """Whether two values of a result are equal. Engines round decimals and quotients to different digits."""
+    if isinstance(value, float | Decimal) and isinstance(expected, float | Decimal):
+        return math.isclose(value, expected, rel_tol=1e-6, abs_tol=1e-6)
+    return value == expected
