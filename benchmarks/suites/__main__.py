@@ -14,11 +14,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.spark_session import session
-from benchmarks.suites import merge, results
+from benchmarks.suites import load, many_files, merge, micro_merges, refresh, results
 from benchmarks.suites.engines import DeltaLite, DeltaRs, DeltaSpark
 from benchmarks.suites.suite import Bench
 
-SUITES = {"merge": merge.run}
+SUITES = {
+    "merge": merge.run,
+    "load": load.run,
+    "refresh": refresh.run,
+    "many_files": many_files.run,
+    "micro_merges": micro_merges.run,
+}
 CACHE = Path(".benchmarks").resolve() / "suites"
 JARS = sorted(Path(".venv-reference/jars").resolve().glob("*.jar"))
 

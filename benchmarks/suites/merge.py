@@ -12,7 +12,6 @@ in three points:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from benchmarks.suites.data import tpcds
-from benchmarks.suites.engines import Engine, Merge, Rows
+from benchmarks.suites.engines import Merge, Rows
+from benchmarks.suites.merging import measure_merge
 from benchmarks.suites.suite import Bench, check_equal
-from benchmarks.suites.tables import copy_table, make_table, plain, split
+from benchmarks.suites.tables import make_table, plain, sample, split, with_values
 
 FILES = 20
 KEYS = ("wr_order_number", "wr_item_sk")
@@ -84,20 +84,10 @@ def run(bench: Bench) -> None:
 def _measure(bench: Bench, case: MergeCase, target: Path, parts: list[pa.Table]) -> None:
     """Measure one case, and compare the tables of all sides."""
     source, matched_rows, new_rows = _source(case, parts)
-    bench.work.mkdir(parents=True, exist_ok=True)
-    source_file = bench.work / "source.parquet"
+    source_file = bench.new_file()
     pq.write_table(source, source_file)
     change = Merge(source=str(source_file), keys=KEYS, matched=case.effect, inserts=case.inserts)
-    tables: dict[str, Path] = {}
-
-    def prepare() -> None:
-        tables.update({engine.name: copy_table(target, bench.new_table()) for engine in bench.engines})
-
-    def run_side(engine: Engine) -> Callable[[], object]:
-        return lambda: engine.merge(str(tables[engine.name]), change)
-
-    sides = {engine.name: run_side(engine) for engine in bench.engines}
-    bench.measure(case.kind, case.name, sides, prepare=prepare)
+    tables = measure_merge(bench, case.kind, case.name, target, change)
     deleted, updated = (matched_rows, 0) if case.effect == "delete" else (0, matched_rows)
     rows_after = sum(part.num_rows for part in parts) + new_rows - deleted
     results = {name: _contents(table) for name, table in tables.items()}
@@ -109,25 +99,12 @@ def _source(case: MergeCase, parts: list[pa.Table]) -> tuple[pa.Table, int, int]
     """Return the source of a case, and its numbers of matched and of new rows."""
     chance = random.Random(case.name)  # noqa: S311  the same source in each run
     touched_parts = pa.concat_tables(chance.sample(parts, round(case.files * len(parts))))
-    matched = _sample(chance, touched_parts, case.matched)
-    matched = _with_values(matched, "wr_return_quantity", [CHANGED_QUANTITY] * matched.num_rows)
-    new = _sample(chance, touched_parts, case.new)
+    matched = sample(chance, touched_parts, case.matched)
+    matched = with_values(matched, "wr_return_quantity", [CHANGED_QUANTITY] * matched.num_rows)
+    new = sample(chance, touched_parts, case.new)
     first_key = pc.max(pa.concat_tables(parts)["wr_order_number"]).as_py() + 1
-    new = _with_values(new, "wr_order_number", list(range(first_key, first_key + new.num_rows)))
+    new = with_values(new, "wr_order_number", list(range(first_key, first_key + new.num_rows)))
     return pa.concat_tables([matched, new]), matched.num_rows, new.num_rows
-
-
-def _sample(chance: random.Random, rows: pa.Table, share: float) -> pa.Table:
-    """Return a random share of the rows."""
-    indices = chance.sample(range(rows.num_rows), round(share * rows.num_rows))
-    return rows.take(pa.array(indices, pa.int64()))
-
-
-def _with_values(rows: pa.Table, column: str, values: list[int]) -> pa.Table:
-    """Return the rows with other values in a column."""
-    index = rows.schema.get_field_index(column)
-    field = rows.schema.field(index)
-    return rows.set_column(index, field, pa.array(values, field.type))
 
 
 def _contents(table: Path) -> Rows:

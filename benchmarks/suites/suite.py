@@ -26,7 +26,7 @@ class Bench:
     rounds: int
     engines: Sequence[Engine]
     cases: list[Case] = field(default_factory=list)
-    copies: int = 0
+    addresses: int = 0
 
     @property
     def work(self) -> Path:
@@ -35,9 +35,13 @@ class Bench:
 
     def new_table(self) -> Path:
         """Return a new address for a table. delta-spark keeps snapshots by address, so no address is used twice."""
-        self.copies += 1
-        self.work.mkdir(exist_ok=True)
-        return self.work / f"table-{self.copies}"
+        self.addresses += 1
+        self.work.mkdir(parents=True, exist_ok=True)
+        return self.work / f"table-{self.addresses}"
+
+    def new_file(self) -> Path:
+        """Return a new address for a Parquet file."""
+        return self.new_table().with_suffix(".parquet")
 
     def measure(
         self,

@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, Schema
+from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 
@@ -35,8 +36,29 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
     return [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
-def make_table(table: Path, parts: Iterable[pa.Table], partition_column: str | None = None) -> None:
-    """Create a Delta table with one file for each part. Do nothing if the table exists.
+def sample(chance: random.Random, rows: pa.Table, share: float) -> pa.Table:
+    """Return a random share of the rows."""
+    indices = chance.sample(range(rows.num_rows), round(share * rows.num_rows))
+    return rows.take(pa.array(indices, pa.int64()))
+
+
+def with_values(rows: pa.Table, column: str, values: list[int] | pa.ChunkedArray) -> pa.Table:
+    """Return the rows with other values in a column."""
+    index = rows.schema.get_field_index(column)
+    field = rows.schema.field(index)
+    return rows.set_column(
+        index, field, values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
+    )
+
+
+def make_table(
+    table: Path,
+    parts: Iterable[pa.Table],
+    *,
+    partition_column: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> None:
+    """Create a Delta table with one file for each part, and a checkpoint. Do nothing if the table exists.
 
     With `partition_column`, all rows of a part must have the same value in this column.
     """
@@ -54,8 +76,9 @@ def make_table(table: Path, parts: Iterable[pa.Table], partition_column: str | N
         Schema.from_arrow(schema),
         files,
         partition_by=[partition_column] if partition_column else None,
-        commit_properties=CommitProperties(custom_metadata={"purpose": "benchmark"}),
+        configuration=properties,
     )
+    DeltaTable(unfinished).create_checkpoint()
     unfinished.rename(table)
 
 
