@@ -7,6 +7,7 @@ The program needs the Spark that delta-spark supports, so its folder of packages
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
 from pathlib import Path
@@ -60,6 +61,7 @@ def main() -> None:
     if unknown := set(arguments.suites) - set(SUITES):
         parser.error(f"unknown suite {', '.join(sorted(unknown))}; the suites are {', '.join(SUITES)}")
     CACHE.mkdir(parents=True, exist_ok=True)
+    load_average = round(os.getloadavg()[0], 1)
     spark = spark_with_delta()
     java_version = spark._jvm.java.lang.System.getProperty("java.version")  # noqa: SLF001
     for name in arguments.suites or SUITES:
@@ -79,7 +81,8 @@ def main() -> None:
                 date=results.today(),
                 scale=arguments.scale,
                 rounds=arguments.rounds,
-                minutes=(time.monotonic() - started) / 60,
+                minutes=round((time.monotonic() - started) / 60, 1),
+                load_average=load_average,
                 machine=results.machine(),
                 versions=results.versions(spark.version, java_version, delta_spark_version()),
                 cases=bench.cases,

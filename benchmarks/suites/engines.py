@@ -42,6 +42,17 @@ class Merge:
         return " AND ".join(f"target.{key} = source.{key}" for key in self.keys)
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query in SQL. `where` repeats the filter of a query on one table.
+
+    Spark plans the SQL after this library has listed the files. So this library needs `where` to skip files.
+    """
+
+    sql: str
+    where: str | None = None
+
+
 class Engine(Protocol):
     """One side of a comparison."""
 
@@ -53,7 +64,7 @@ class Engine(Protocol):
     def merge(self, table: str, change: Merge) -> None:
         """Merge rows into a table."""
 
-    def query(self, tables: Mapping[str, str], sql: str) -> Rows:
+    def query(self, tables: Mapping[str, str], query: Query) -> Rows:
         """Return the rows of a query over tables, which `tables` maps from a name to an address."""
 
 
@@ -80,9 +91,10 @@ class DeltaLite:
         )
         merge(self.spark, request)
 
-    def query(self, tables: Mapping[str, str], sql: str) -> Rows:
+    def query(self, tables: Mapping[str, str], query: Query) -> Rows:
         """Return the rows of a query over tables."""
-        return _query(self.spark, {name: delta.read(self.spark, table) for name, table in tables.items()}, sql)
+        frames = {name: delta.read(self.spark, table, where=query.where) for name, table in tables.items()}
+        return _query(self.spark, frames, query.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +122,12 @@ class DeltaSpark:
         into = f"MERGE INTO delta.`{table}` AS target USING {source} AS source ON {change.condition}"
         self.spark.sql(f"{into} {matched[change.matched]} {inserts}")
 
-    def query(self, tables: Mapping[str, str], sql: str) -> Rows:
+    def query(self, tables: Mapping[str, str], query: Query) -> Rows:
         """Return the rows of a query over tables."""
         if not self.keeps_snapshots:
             self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # noqa: SLF001
         frames = {name: self.spark.read.format("delta").load(table) for name, table in tables.items()}
-        return _query(self.spark, frames, sql)
+        return _query(self.spark, frames, query.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +152,12 @@ class DeltaRs:
             merger = merger.when_not_matched_insert_all(condition)
         merger.execute()
 
-    def query(self, tables: Mapping[str, str], sql: str) -> Rows:
+    def query(self, tables: Mapping[str, str], query: Query) -> Rows:
         """Return the rows of a query over tables."""
         builder = QueryBuilder()
         for name, table in tables.items():
             builder.register(name, DeltaTable(table))
-        rows = pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all()
+        rows = pa.RecordBatchReader.from_stream(builder.execute(query.sql)).read_all()
         return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.suites.data import tpcds
-from benchmarks.suites.engines import DeltaRs, Engine
+from benchmarks.suites.engines import DeltaRs, Engine, Query
 from benchmarks.suites.suite import Bench, check_equal
 
 KEYS = {
@@ -36,7 +36,11 @@ def _measure(bench: Bench, name: str, key: str, source: Path) -> None:
     def run_side(engine: Engine) -> Callable[[], object]:
         return lambda: engine.load(str(source), str(tables[engine.name]))
 
-    bench.measure("load", name, {engine.name: run_side(engine) for engine in bench.engines}, prepare=prepare)
-    sums = f"SELECT COUNT(*), SUM({key}) FROM loaded"  # noqa: S608  a constant of this file
-    check_equal(name, {side: DeltaRs().query({"loaded": str(table)}, sums) for side, table in tables.items()})
+    sums = Query(f"SELECT COUNT(*), SUM({key}) FROM loaded")  # noqa: S608  a constant of this file
+
+    def check() -> None:
+        check_equal(name, {side: DeltaRs().query({"loaded": str(table)}, sums) for side, table in tables.items()})
+
+    sides = {engine.name: run_side(engine) for engine in bench.engines}
+    bench.measure("load", name, sides, prepare=prepare, check=check)
     bench.clear_work()

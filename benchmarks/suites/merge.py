@@ -12,6 +12,7 @@ in three points:
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,19 +84,23 @@ def run(bench: Bench) -> None:
 
 def _measure(bench: Bench, case: MergeCase, target: Path, parts: list[pa.Table]) -> None:
     """Measure one case, and compare the tables of all sides."""
-    source, matched_rows, new_rows = _source(case, parts)
+    source, matched_rows, new_rows = source_of(case, parts)
     source_file = bench.new_file()
     pq.write_table(source, source_file)
     change = Merge(source=str(source_file), keys=KEYS, matched=case.effect, inserts=case.inserts)
-    tables = measure_merge(bench, case.kind, case.name, target, change)
     deleted, updated = (matched_rows, 0) if case.effect == "delete" else (0, matched_rows)
     rows_after = sum(part.num_rows for part in parts) + new_rows - deleted
-    results = {name: _contents(table) for name, table in tables.items()}
-    check_equal(case.name, {"the expected result": [(rows_after, updated, results["deltalite"][0][2])], **results})
+
+    def check(tables: Mapping[str, Path]) -> None:
+        results = {side: _contents(table) for side, table in tables.items()}
+        key_sum = results["deltalite"][0][2]
+        check_equal(case.name, {"the expected result": [(rows_after, updated, key_sum)], **results})
+
+    measure_merge(bench, case.kind, case.name, target, change, check)
     bench.clear_work()
 
 
-def _source(case: MergeCase, parts: list[pa.Table]) -> tuple[pa.Table, int, int]:
+def source_of(case: MergeCase, parts: list[pa.Table]) -> tuple[pa.Table, int, int]:
     """Return the source of a case, and its numbers of matched and of new rows."""
     chance = random.Random(case.name)  # noqa: S311  the same source in each run
     touched_parts = pa.concat_tables(chance.sample(parts, round(case.files * len(parts))))

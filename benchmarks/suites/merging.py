@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.suites.engines import Engine, Merge
@@ -16,11 +16,15 @@ def measure_merge(
     name: str,
     target: Path,
     change: Merge,
+    check: Callable[[Mapping[str, Path]], None],
     *,
     engines: Sequence[Engine] | None = None,
     size: float | None = None,
 ) -> dict[str, Path]:
-    """Measure a merge with the engines, by default all, and return the table of each side after the last round."""
+    """Measure a merge with the engines, by default all, and return the table of each side after the last round.
+
+    `check` gets these tables, and exits if they differ.
+    """
     engines = engines or bench.engines
     tables: dict[str, Path] = {}
 
@@ -30,5 +34,6 @@ def measure_merge(
     def run_side(engine: Engine) -> Callable[[], object]:
         return lambda: engine.merge(str(tables[engine.name]), change)
 
-    bench.measure(group, name, {engine.name: run_side(engine) for engine in engines}, size=size, prepare=prepare)
+    sides = {engine.name: run_side(engine) for engine in engines}
+    bench.measure(group, name, sides, size=size, prepare=prepare, check=lambda: check(tables))
     return tables

@@ -9,13 +9,14 @@ them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.suites.engines import Engine, Merge, Rows
+from benchmarks.suites.engines import Engine, Merge, Query, Rows
 from benchmarks.suites.merging import measure_merge
 from benchmarks.suites.suite import Bench, check_equal
 from benchmarks.suites.tables import make_table
@@ -23,7 +24,7 @@ from benchmarks.suites.tables import make_table
 ROWS = 10_000_000  # for scale 1
 FILES = 16
 PERCENTAGES = (0.0001, 0.001, 0.01, 0.1)
-SCAN = "SELECT COUNT(*), SUM(key), SUM(value), SUM(CAST(value2 AS DOUBLE)) FROM micro"
+SCAN = Query("SELECT COUNT(*), SUM(key), SUM(value), SUM(CAST(value2 AS DOUBLE)) FROM micro")
 # delta-rs writes no deletion vectors, so it does not take part with this property.
 KINDS = {"": {}, ", deletion vectors": {"delta.enableDeletionVectors": "true"}}
 
@@ -32,20 +33,30 @@ def run(bench: Bench) -> None:
     """Measure the merges of all sizes, in a table without and in a table with deletion vectors."""
     rows = int(ROWS * bench.scale)
     for kind, properties in KINDS.items():
-        engines = [engine for engine in bench.engines if not (properties and engine.name == "delta-rs")]
         target = bench.folder / f"micro-{rows}{'-vectors' if properties else ''}"
         make_table(target, _parts(rows), properties=properties)
+        engines = [engine for engine in bench.engines if not (properties and engine.name == "delta-rs")]
         for percentage in PERCENTAGES:
-            source_file = bench.new_file()
-            source = _source(rows, percentage)
-            pq.write_table(source, source_file)
-            change = Merge(source=str(source_file), keys=("key",))
-            name = f"{percentage}% of the rows"
-            tables = measure_merge(bench, f"merge{kind}", name, target, change, engines=engines, size=percentage)
-            scans = {engine.name: _scan(engine, str(tables[engine.name])) for engine in engines}
-            check_equal(name, {side: scan() for side, scan in scans.items()})
-            bench.measure(f"scan after the merge{kind}", name, scans, size=percentage)
-            bench.clear_work()
+            _measure(bench, kind, target, engines, _source(rows, percentage), percentage)
+
+
+def _measure(
+    bench: Bench, kind: str, target: Path, engines: Sequence[Engine], source: pa.Table, percentage: float
+) -> None:
+    """Measure the merge of one source and the scans after it. `kind` is a key of `KINDS`."""
+    source_file = bench.new_file()
+    pq.write_table(source, source_file)
+    change = Merge(source=str(source_file), keys=("key",))
+    name = f"{percentage}% of the rows"
+
+    def check(tables: Mapping[str, Path]) -> None:
+        reader = engines[0]  # one reader for the tables of all sides
+        check_equal(name, {side: reader.query({"micro": str(table)}, SCAN) for side, table in tables.items()})
+
+    tables = measure_merge(bench, f"merge{kind}", name, target, change, check, engines=engines, size=percentage)
+    scans = {engine.name: _scan(engine, str(tables[engine.name])) for engine in engines}
+    bench.measure_queries(f"scan after the merge{kind}", name, scans, size=percentage)
+    bench.clear_work()
 
 
 def _scan(engine: Engine, table: str) -> Callable[[], Rows]:

@@ -5,8 +5,10 @@ The program uses only the JSON files in `results`, so each run makes the same pa
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.suites import plots, results
@@ -26,8 +28,8 @@ $ make bench-suites
 $ make bench-suites SCALE=0.1 SUITES="merge load"
 ```
 
-The first command runs all suites with the scale factor 1 of TPC-DS, which takes {minutes:.0f} minutes on the machine
-below. The second command runs two suites on a tenth of the data.
+The first command runs all suites with the scale factor 1 of TPC-DS. The second command runs two suites on a tenth of
+the data. The runs on this page took {minutes:.0f} minutes together.
 
 All suites measure in the same way:
 
@@ -37,6 +39,8 @@ All suites measure in the same way:
   the minimum and the maximum in brackets.
 - A ratio is the time of this package divided by the time of the other side. Below 1, this package is faster.
 - After each case, the suite compares the tables or rows of all sides. It stops if they differ.
+- The load average before a run shows whether other processes used the machine. If it is above 0, all times are longer,
+  and they vary more.
 - The session has 4 tasks for each shuffle, and delta-spark has 4 tasks for its snapshots, because the machine has few
   cores. All other settings are defaults. Tables have no deletion vectors unless the case says so.
 """
@@ -59,19 +63,60 @@ SECTIONS = (
         title="Merge suite of Delta Lake",
         text="""\
 The [merge suite](https://github.com/delta-io/delta/tree/master/benchmarks) of Delta Lake merges 16 sources into the
-table `web_returns` of TPC-DS. The table has 20 files. Each source has rows from some of the files. The first percentage
-is the share of these files. The other percentages are matched rows and new rows, as a share of the rows in these files.
-A merge of the group "two inserts" has two clauses for new rows.""",
+table `web_returns` of TPC-DS. The table has 20 files. Each source has rows from some of the files. The first
+percentage is the share of these files. The other percentages are matched rows and new rows, as a share of the rows in
+these files. A merge of the group "two inserts" has two clauses for new rows.""",
         draw=plots.ratio_bars,
         plot_title="Ratio of each merge",
+    ),
+    Section(
+        suite="load",
+        title="LHBench: load",
+        text="""\
+Each side creates a Delta table from the Parquet file of a table of TPC-DS.""",
+        draw=plots.ratio_bars,
+        plot_title="Ratio of each load",
+    ),
+    Section(
+        suite="refresh",
+        title="LHBench: queries before and after merges",
+        text="""\
+Each side runs five queries of TPC-DS, merges ten sources into `store_sales`, and runs the queries again. Each source
+has 3% of the rows of the table. Half of them are new, and the others change rows that are spread over 16 files. Spark
+runs the queries of this package and of delta-spark. DataFusion runs those of delta-rs. The merges are the rounds of
+one case. LHBench loads the refresh data of TPC-DS instead.""",
+        draw=plots.ratio_bars,
+        plot_title="Ratio of each query, and of the merges",
+    ),
+    Section(
+        suite="many_files",
+        title="LHBench: many files",
+        text="""\
+Each file of the table is a partition, has 100 rows, and has values of `ss_item_sk` that no other file has. The log
+has a checkpoint. delta-spark takes part twice. "delta-spark" reads the log again for each query, as in a new job.
+"delta-spark, warm" has the snapshot in memory. This package gets the condition of a filter as `where` of
+`deltalite.spark.read`, because it must list the files before Spark plans the query.""",
+        draw=partial(plots.growth_curves, axis="files"),
+        plot_title="Seconds of each query, by number of files",
+    ),
+    Section(
+        suite="micro_merges",
+        title="LHBench: micro merges",
+        text="""\
+The table has four columns, 16 files and 10,000,000 rows at scale 1. A source has 0.0001% to 0.1% of these rows. Half
+of its rows are new, and the others change rows that are spread over the table. After the merge, a query sums three
+columns. delta-rs writes no deletion vectors, so two plots have no curve of it.""",
+        draw=partial(plots.growth_curves, axis="percentage of the rows"),
+        plot_title="Seconds of each merge and scan, by size of the source",
     ),
 )
 
 
 def write_page(docs: Path) -> None:
-    """Write the page and its plots below the folder of the documentation."""
+    """Write the page and its plots below the folder of the documentation. Delete older plots."""
     sections = [(section, result) for section in SECTIONS if (result := results.load(section.suite)) is not None]
-    (docs / PICTURES).mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(docs / PICTURES, ignore_errors=True)
+    (docs / PICTURES).mkdir(parents=True)
     parts = [INTRODUCTION.format(minutes=sum(result.minutes for _, result in sections))]
     for section, result in sections:
         section.draw(result.cases, docs / PICTURES / f"{section.suite}.svg")
@@ -87,7 +132,8 @@ def conditions(result: results.Result) -> str:
     return (
         f"Measured on {result.date} with scale factor {result.scale:g} and {result.rounds} rounds, in "
         f"{max(result.minutes, 1):.0f} minutes.\n"
-        f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB of memory.\n"
+        f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB of memory. "
+        f"Load average before the run: {result.load_average:g}.\n"
         f"Versions: {versions}."
     )
 
@@ -96,7 +142,7 @@ def table(cases: Sequence[Case]) -> str:
     """Return the table of the times and ratios."""
     sides = sides_of(cases)
     names = ["this package", *sides[1:]]
-    header = ["", "case", *names, *(f"ratio to {peer}" for peer in sides[1:])]
+    header = ["group", "case", *names, *(f"ratio to {peer}" for peer in sides[1:])]
     rows = [
         [
             case.group,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.suites.cases import SIDES, Case, by_group, median, ratio, sides_of
 
@@ -33,8 +36,7 @@ def ratio_bars(cases: Sequence[Case], path: Path) -> None:
             places = [row + number * height for row in rows]
             axes.barh(places, lengths, height, left=1, color=COLOURS[peer], label=peer)
         axes.axvline(1, color="black", linewidth=0.8)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
+        _use_decades(axes.xaxis, [ratio(case, peer) for case in cases for peer in peers if peer in case.seconds])
         axes.set_yticks(
             [row + height * (len(peers) - 1) / 2 for row in range(len(cases))],
             [f"{case.group}: {case.name}" for case in cases],
@@ -45,7 +47,7 @@ def ratio_bars(cases: Sequence[Case], path: Path) -> None:
         _save(figure, path)
 
 
-def growth_curves(cases: Sequence[Case], axis: str, path: Path) -> None:
+def growth_curves(cases: Sequence[Case], path: Path, *, axis: str) -> None:
     """Draw a curve for each side in one plot for each group: medians over sizes, with bars from minimum to maximum."""
     groups = by_group(cases)
     sides = sides_of(cases)
@@ -72,13 +74,23 @@ def growth_curves(cases: Sequence[Case], axis: str, path: Path) -> None:
                     capsize=2,
                     label=label,
                 )
-            axes.set(title=group, xscale="log", yscale="log", xlabel=axis, ylabel="seconds")
+            axes.set(title=group, xscale="log", xlabel=axis, ylabel="seconds")
             axes.xaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_major_formatter("{x:g}")
+            all_seconds = [case.seconds[side] for case in group_cases for side in case.seconds]
+            _use_decades(axes.yaxis, [time for seconds in all_seconds for time in seconds])
         for axes in figure.axes[len(groups) :]:
             axes.set_axis_off()
         figure.legend(loc="outside upper right", ncols=len(sides), frameon=False)
         _save(figure, path)
+
+
+def _use_decades(axis: Axis, values: Sequence[float]) -> None:
+    """Give an axis a logarithmic scale of whole decades, with plain numbers."""
+    name = axis.axis_name
+    bounds = (10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(max(values))))
+    axis.axes.set(**{f"{name}scale": "log", f"{name}lim": bounds})
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.suites.data import TABLES, tpcds
-from benchmarks.suites.engines import Engine, Merge, Rows
+from benchmarks.suites.engines import Engine, Merge, Query, Rows
 from benchmarks.suites.suite import Bench, check_equal
 from benchmarks.suites.tables import copy_table, make_table, plain, sample, split, with_values
 
@@ -25,8 +25,8 @@ FACTS = "store_sales"
 FILES = 16
 REFRESHES = 10
 SHARE = 0.03
-QUERIES = {path.stem: path.read_text("utf-8") for path in (Path(__file__).parent / "queries").glob("*.sql")}
-SUMS = "SELECT COUNT(*), SUM(ss_quantity), SUM(ss_ticket_number) FROM store_sales"
+QUERIES = {path.stem: Query(path.read_text("utf-8")) for path in (Path(__file__).parent / "queries").glob("*.sql")}
+SUMS = Query("SELECT COUNT(*), SUM(ss_quantity), SUM(ss_ticket_number) FROM store_sales")
 
 
 def run(bench: Bench) -> None:
@@ -47,16 +47,17 @@ def run(bench: Bench) -> None:
 
 def _measure_queries(bench: Bench, group: str, tables_by_side: Mapping[str, Mapping[str, Path]]) -> None:
     """Measure all queries, and compare their rows."""
-    for name, sql in sorted(QUERIES.items(), key=lambda query: int(query[0][1:])):
-        sides = {engine.name: _run_query(engine, tables_by_side[engine.name], sql) for engine in bench.engines}
-        check_equal(f"{group}, {name}", {side: run_query() for side, run_query in sides.items()})
-        bench.measure(group, name, sides)
+    for name in sorted(QUERIES, key=lambda name: int(name[1:])):
+        sides = {
+            engine.name: _run_query(engine, tables_by_side[engine.name], QUERIES[name]) for engine in bench.engines
+        }
+        bench.measure_queries(group, name, sides)
 
 
-def _run_query(engine: Engine, tables: Mapping[str, Path], sql: str) -> Callable[[], Rows]:
+def _run_query(engine: Engine, tables: Mapping[str, Path], query: Query) -> Callable[[], Rows]:
     """Return a function that runs a query on the tables that it names."""
-    named_tables = {name: str(table) for name, table in tables.items() if name in sql}
-    return lambda: engine.query(named_tables, sql)
+    named_tables = {name: str(table) for name, table in tables.items() if name in query.sql}
+    return lambda: engine.query(named_tables, query)
 
 
 def _measure_merges(bench: Bench, tables: Mapping[str, Path], facts: pa.Table) -> None:
@@ -71,11 +72,13 @@ def _measure_merges(bench: Bench, tables: Mapping[str, Path], facts: pa.Table) -
     def run_side(engine: Engine) -> Callable[[], object]:
         return lambda: engine.merge(str(tables[engine.name]), changes[-1])
 
+    def check() -> None:
+        rows = {engine.name: engine.query({FACTS: str(tables[engine.name])}, SUMS) for engine in bench.engines}
+        check_equal("merges", rows)
+
     sides = {engine.name: run_side(engine) for engine in bench.engines}
     merges = replace(bench, rounds=REFRESHES - 1)  # the first merge does not count
-    merges.measure("merge", f"{SHARE:.0%} of the rows, {REFRESHES} times", sides, prepare=prepare)
-    results = {engine.name: engine.query({FACTS: str(tables[engine.name])}, SUMS) for engine in bench.engines}
-    check_equal("merges", results)
+    merges.measure("merge", f"{SHARE:.0%} of the rows, {REFRESHES} times", sides, prepare=prepare, check=check)
 
 
 def _source(facts: pa.Table, number: int) -> pa.Table:

@@ -22,13 +22,17 @@ FOLDER = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The cases of a suite, and the conditions under which it ran. `minutes` is the time of the whole suite."""
+    """The cases of a suite, and the conditions under which it ran. `minutes` is the time of the whole suite.
+
+    `load_average` is that of the machine before the first suite: 0 means that no other process ran.
+    """
 
     suite: str
     date: str
     scale: float
     rounds: int
     minutes: float
+    load_average: float
     machine: dict[str, Any]
     versions: dict[str, str]
     cases: Sequence[Case]
@@ -64,9 +68,8 @@ def today() -> str:
 
 
 def save(result: Result) -> None:
-    """Write the file of a suite. Times have three decimals."""
+    """Write the file of a suite, with the times of a side in one line."""
     text = json.dumps(dataclasses.asdict(result), indent=1)
-    text = re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.3f}", text)
     text = re.sub(r"\[\s+([\d.,\s]+?)\s+\]", lambda times: f"[{' '.join(times[1].split())}]", text)
     (FOLDER / f"{result.suite}.json").write_text(text + "\n", encoding="utf-8")
 

@@ -49,18 +49,40 @@ class Bench:
         name: str,
         sides: Mapping[str, Callable[[], object]],
         *,
+        check: Callable[[], None],
         size: float | None = None,
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
-        """Measure all sides in turns, add the case, and print its medians."""
-        seconds = time_in_turns(sides, rounds=self.rounds, prepare=prepare)
-        self.add(Case(group=group, name=name, size=size, seconds=seconds))
+        """Measure all sides in turns, check their last results, add the case, and print its medians.
 
-    def add(self, case: Case) -> None:
-        """Add a measured case, and print its medians."""
-        self.cases.append(case)
-        medians = ", ".join(f"{side} {median(times):.2f} s" for side, times in case.seconds.items())
-        print(f"{case.group}, {case.name}: {medians}", flush=True)
+        `check` exits if the results differ.
+        """
+        times = time_in_turns(sides, rounds=self.rounds, prepare=prepare)
+        check()
+        seconds = {side: [round(time, 4) for time in side_times] for side, side_times in times.items()}
+        self.cases.append(Case(group=group, name=name, size=size, seconds=seconds))
+        medians = ", ".join(f"{side} {median(side_times):.3f} s" for side, side_times in seconds.items())
+        print(f"{group}, {name}: {medians}", flush=True)
+
+    def measure_queries(
+        self,
+        group: str,
+        name: str,
+        queries: Mapping[str, Callable[[], Rows]],
+        *,
+        size: float | None = None,
+        compared: Callable[[Rows], Rows] = lambda rows: rows,
+    ) -> None:
+        """Measure the same query of all sides. `compared` returns the part of the rows that must be equal."""
+        results: dict[str, Rows] = {}
+
+        def run_side(side: str) -> Callable[[], None]:
+            return lambda: results.update({side: queries[side]()})
+
+        def check() -> None:
+            check_equal(f"{group}, {name}", {side: compared(rows) for side, rows in results.items()})
+
+        self.measure(group, name, {side: run_side(side) for side in queries}, size=size, check=check)
 
     def clear_work(self) -> None:
         """Delete the tables that changed."""

@@ -46,9 +46,8 @@ def with_values(rows: pa.Table, column: str, values: list[int] | pa.ChunkedArray
     """Return the rows with other values in a column."""
     index = rows.schema.get_field_index(column)
     field = rows.schema.field(index)
-    return rows.set_column(
-        index, field, values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
-    )
+    new_values = values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
+    return rows.set_column(index, field, new_values)
 
 
 def make_table(
