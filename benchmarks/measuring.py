@@ -1,6 +1,5 @@
 """Timed comparisons of this library with a peer, and a table of their times, for all benchmarks.
 
-The sides run in turns, so that the load of the machine affects all. The first round warms caches and does not count.
 Times depend on the machine, so each target is a ratio of two sides.
 """
 
@@ -10,39 +9,15 @@ import json
 import os
 import statistics
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from release_ratios import MeasuredRatio, median_ratio
+from turns import time_in_turns
 
 RATIOS_FILE = "DELTALITE_BENCH_RATIOS"
 """The environment variable with the file to which a script adds its ratios, a JSON text in each line."""
-
-
-def time_in_turns(
-    sides: Mapping[str, Callable[[], object]],
-    *,
-    rounds: int,
-    prepare: Callable[[], object] = lambda: None,
-) -> dict[str, list[float]]:
-    """Run each side once in each round, and return the seconds of each side, without those of a first round.
-
-    `prepare` runs before each round. Each round begins with another side. Otherwise a JVM that still warms up, or
-    memory that the previous side has just released, would favour one side.
-    """
-    names = list(sides)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for round_number in range(rounds + 1):
-        prepare()
-        first = round_number % len(names)
-        for name in names[first:] + names[:first]:
-            started = time.perf_counter()
-            sides[name]()
-            if round_number:
-                seconds[name].append(time.perf_counter() - started)
-    return seconds
 
 
 @dataclass(slots=True, kw_only=True)

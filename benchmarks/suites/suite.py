@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from benchmarks.measuring import time_in_turns
 from benchmarks.suites.cases import Case, median
 from benchmarks.suites.engines import Engine, Rows
+from benchmarks.turns import time_in_turns
 
 
 @dataclass(slots=True, kw_only=True)
