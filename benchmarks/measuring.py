@@ -11,6 +11,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from release_ratios import MeasuredRatio, median_ratio
@@ -74,6 +75,7 @@ def _measured(pair: TimedPair) -> MeasuredRatio:
         script=Path(sys.argv[0]).stem,
         name=pair.name,
         peer=pair.peer,
+        date=datetime.now(UTC).date().isoformat(),
         deltalite_s=pair.deltalite_s,
         peer_s=pair.peer_s,
     )

@@ -12,7 +12,6 @@ import platform
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,12 @@ def median_ratio(deltalite_s: Sequence[float], peer_s: Sequence[float]) -> float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRatio:
-    """The times of this library and of a peer in one benchmark: seconds of each round."""
+    """The times of this library and of a peer in one benchmark: the date, and the seconds of each round."""
 
     script: str
     name: str
     peer: str
+    date: str
     deltalite_s: Sequence[float]
     peer_s: Sequence[float]
 
@@ -49,20 +49,21 @@ class MeasuredRatio:
         return self.script, self.name, self.peer
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values, with times rounded to milliseconds."""
+        """Return the values, with times rounded to microseconds."""
         return {
             "script": self.script,
             "name": self.name,
             "peer": self.peer,
+            "date": self.date,
             "ratio": round(self.ratio, 3),
-            "deltalite_s": [round(seconds, 3) for seconds in self.deltalite_s],
-            "peer_s": [round(seconds, 3) for seconds in self.peer_s],
+            "deltalite_s": [round(seconds, 6) for seconds in self.deltalite_s],
+            "peer_s": [round(seconds, 6) for seconds in self.peer_s],
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> MeasuredRatio:
         """Return the ratio of `to_json`."""
-        return cls(**{name: values[name] for name in ("script", "name", "peer", "deltalite_s", "peer_s")})
+        return cls(**{name: values[name] for name in ("script", "name", "peer", "date", "deltalite_s", "peer_s")})
 
 
 def read_ratios(path: Path) -> list[MeasuredRatio]:
@@ -71,12 +72,11 @@ def read_ratios(path: Path) -> list[MeasuredRatio]:
 
 
 def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
-    """Write the ratios with the date, the machine and the versions of the packages. Ratios of other scripts stay."""
+    """Write the ratios with the machine and the versions of the packages. Ratios of other scripts stay."""
     measured = list(ratios)
     scripts = {ratio.script for ratio in measured}
     others = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
     content = {
-        "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cores": os.cpu_count(), "architecture": platform.machine(), "memory_gib": _memory_gib()},
         "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         "ratios": [ratio.to_json() for ratio in sorted([*others, *measured], key=lambda ratio: ratio.key)],
@@ -84,15 +84,22 @@ def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def slower_lines(measured: Iterable[MeasuredRatio], released: Iterable[MeasuredRatio]) -> list[str]:
-    """Return a line for each benchmark that is slower than in the last release."""
+def comparison_lines(measured: Sequence[MeasuredRatio], released: Iterable[MeasuredRatio]) -> list[str]:
+    """Return what became slower since the last release, and which benchmarks the last release does not have."""
     released_ratios = {ratio.key: ratio.ratio for ratio in released}
-    return [
-        f"{item.name} ({item.script}, beside {item.peer}): ratio {item.ratio:.2f}, "
-        f"in the last release {released_ratios[item.key]:.2f}"
-        for item in measured
-        if item.key in released_ratios and item.ratio > TOLERANCE * released_ratios[item.key]
-    ]
+    known = [item for item in measured if item.key in released_ratios]
+    slower = [item for item in known if item.ratio > TOLERANCE * released_ratios[item.key]]
+    lines = [f"slower than {TOLERANCE} times the ratio of the last release: {len(slower)} of {len(known)}"]
+    lines += [f"{_title(item)}: ratio {item.ratio:.2f}, before {released_ratios[item.key]:.2f}" for item in slower]
+    new = [item for item in measured if item.key not in released_ratios]
+    if new:
+        lines.append(f"not in the last release: {len(new)}")
+        lines += [f"{_title(item)}: ratio {item.ratio:.2f}" for item in new]
+    return lines
+
+
+def _title(item: MeasuredRatio) -> str:
+    return f"{item.name} ({item.script}, beside {item.peer})"
 
 
 def _memory_gib() -> int:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from measuring import RATIOS_FILE
-from release_ratios import LAST_RELEASE, TOLERANCE, MeasuredRatio, read_ratios, slower_lines, write_ratios
+from release_ratios import LAST_RELEASE, MeasuredRatio, comparison_lines, read_ratios, write_ratios
 
 FOLDER = Path(__file__).parent
 
@@ -38,10 +38,9 @@ def main(arguments: list[str]) -> int:
             environ = {**os.environ, RATIOS_FILE: str(ratios)}
             if subprocess.run([sys.executable, str(paths[name])], env=environ, check=False).returncode:
                 failed.append(name)
+                continue
             measured += [MeasuredRatio.from_json(json.loads(line)) for line in ratios.read_text().splitlines()]
-    slower = slower_lines(measured, read_ratios(LAST_RELEASE))
-    print(f"\nslower than {TOLERANCE} times the ratio of the last release: {len(slower)} of {len(measured)}")
-    print("\n".join(slower))
+    print("", *comparison_lines(measured, read_ratios(LAST_RELEASE)), sep="\n")
     if options.record:
         write_ratios(LAST_RELEASE, measured)
         print(f"{LAST_RELEASE} has the new ratios.")

@@ -120,7 +120,8 @@ def health_of(result: Result[Any], measures: Result[TableMeasures] | None = None
     if result.state is not State.FRESH or result.value is None:
         age = "" if result.value is None else f" The values are {result.age_seconds:.0f} s old."
         if result.state is State.SLOW:
-            return Health.SLOW, f"The storage has not answered for {span_text(result.running_seconds)}.{age}"
+            span = f"after {span_text(result.running_seconds)}" if result.running_seconds >= 1 else "yet"
+            return Health.SLOW, f"The read of the table has not ended {span}.{age}"
         return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
     current_measures = result.value.measures
     if current_measures is None and measures is not None:

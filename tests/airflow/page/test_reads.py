@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from airflow_provider_deltalite.page.cache import BoundedCache
 from airflow_provider_deltalite.page.lake_view import Health, health_of
 from airflow_provider_deltalite.page.read_pool import Read, ReadPool, wait_for_reads
@@ -55,10 +57,11 @@ def test_a_wait_ends_while_the_read_goes_on():
     assert read.is_done
 
 
-def test_a_slow_read_is_shown_with_the_time_since_its_start_not_with_the_wait_of_this_page():
-    read = Read(run=None, started_at=time.monotonic() - 300)
+@pytest.mark.parametrize(("seconds", "span"), [(0.2, "yet"), (300, "after 5 minutes")])
+def test_a_slow_read_is_shown_with_the_time_since_its_start_not_with_the_wait_of_this_page(seconds, span):
+    read = Read(run=None, started_at=time.monotonic() - seconds)
     result = Lookup(cache=BoundedCache(1), cached=None, read=read).result()
-    assert health_of(result) == (Health.SLOW, "The storage has not answered for 5 minutes.")
+    assert health_of(result) == (Health.SLOW, f"The read of the table has not ended {span}.")
 
 
 def test_a_storage_has_few_threads_and_a_bounded_queue():

@@ -69,7 +69,8 @@ def test_only_files_with_a_deletion_vector_are_joined(spark, table_with_deleted_
 
 def test_many_deleted_rows_are_joined_without_a_broadcast_hint(spark, table_with_deleted_rows, monkeypatch):
     table, expected = table_with_deleted_rows
-    monkeypatch.setattr(row_selection, "MAX_BROADCAST_BLOCKS", 0)
+    monkeypatch.setattr(row_selection, "MAX_LARGE_BLOCKS", 0)
+    monkeypatch.setattr(row_selection, "MAX_SMALL_BLOCKS", 0)
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         frame = delta.read(spark, str(table))
         assert "SortMergeJoin" in physical_plan(frame)
@@ -120,20 +121,45 @@ def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, t
 
 
 @pytest.mark.parametrize("positions_per_batch", [4_000_000, 1])
-def test_blocks_have_a_bit_for_each_position_that_a_file_can_have(monkeypatch, positions_per_batch):
+@pytest.mark.parametrize(("max_large_blocks", "positions_per_block", "num_blocks"), [(4, 4096, 4), (3, 64, 7)])
+def test_blocks_have_a_bit_for_each_position_that_a_file_can_have(
+    monkeypatch, positions_per_batch, max_large_blocks, positions_per_block, num_blocks
+):
     monkeypatch.setattr(row_selection, "_POSITIONS_PER_BATCH", positions_per_batch)
-    possible = [0, 1, 63, 64, 127, 4095, 4096, 8191, 4_294_967_296, 2**44 - 1]
-    positions = pa.array([*possible, 2**44, 2**60 + 63], pa.int64())
+    monkeypatch.setattr(row_selection, "MAX_LARGE_BLOCKS", max_large_blocks)
+    possible = [0, 1, 63, 64, 127, 4095, 4096, 8191, 4_294_967_296]
+    positions = pa.array(possible, pa.int64())
     blocks = row_selection.blocks_of([pa.array([], pa.int64()), positions, pa.array([5], pa.int64())])
     decoded = [
-        (row["block"] >> 32, 4096 * (row["block"] & (1 << 32) - 1) + 64 * index + bit)
-        for row in blocks.to_pylist()
+        (row["block"] >> 32, positions_per_block * (row["block"] & (1 << 32) - 1) + 64 * index + bit)
+        for row in blocks.table.to_pylist()
         for index, word in enumerate(row["words"])
         for bit in range(64)
         if word >> bit & 1
     ]
     assert decoded == [*((1, position) for position in possible), (2, 5)]
-    assert blocks.num_rows == 5
+    assert (1 << blocks.position_bits, blocks.table.num_rows) == (positions_per_block, num_blocks)
+
+
+def test_positions_that_no_file_can_have_are_left_out():
+    blocks = row_selection.blocks_of([pa.array([3, 2**38, 2**60 + 63], pa.int64())])
+    assert blocks.table.column("block").to_pylist() == [0]
+
+
+def test_sparse_deleted_rows_are_left_out_by_small_blocks(spark, table_with_deleted_rows, monkeypatch):
+    table, expected = table_with_deleted_rows
+    monkeypatch.setattr(row_selection, "MAX_LARGE_BLOCKS", 0)
+    frame = delta.read(spark, str(table))
+    assert "BroadcastHashJoin" in physical_plan(frame)
+    assert sorted_rows(frame.collect()) == sorted_rows(expected)
+
+
+def test_functions_of_the_user_do_not_make_deleted_rows_visible(spark, table_with_deleted_rows):
+    table, expected = table_with_deleted_rows
+    session = spark.newSession()
+    for name in ("get", "getbit", "shiftleft", "shiftright", "coalesce"):
+        session.udf.register(name, lambda *_: None, "bigint")
+    assert sorted_rows(delta.read(session, str(table)).collect()) == sorted_rows(expected)
 
 
 def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):

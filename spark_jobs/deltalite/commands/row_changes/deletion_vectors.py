@@ -118,7 +118,7 @@ class VectorFiles:
         old_positions = dict(
             zip(old_vectors, positions_of_vectors(self._store, list(old_vectors.values())), strict=True)
         )
-        return {n: _union(old_positions[n], new) if n in old_positions else new for n, new in pack}
+        return {n: _union(old_positions.pop(n), new) if n in old_positions else new for n, new in pack}
 
     def _record_counts(
         self, file_rows: Mapping[int, Mapping[str, Any]], deleted_positions: Mapping[int, pa.Int64Array]

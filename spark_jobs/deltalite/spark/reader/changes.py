@@ -191,11 +191,15 @@ def _rows_of_files(
 
 
 def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
-    """Return the changed rows of files, by the number of the file. A file without an entry has only changed rows."""
-    vectors = [vector for file in files for vector in (file.deletion_vector, file.only_rows_vector)]
-    positions = iter(positions_of_vectors(store, [vector for vector in vectors if vector is not None]))
+    """Return the changed rows of files, by the number of the file. Of a file that is left out, all rows changed.
+
+    The vectors of a file may be as large as those of all changes together. So only the vectors of one file are in
+    memory at a time.
+    """
     selections: dict[int, RowSelection] = {}
     for number, file in enumerate(files):
+        vectors = [vector for vector in (file.deletion_vector, file.only_rows_vector) if vector is not None]
+        positions = iter(positions_of_vectors(store, vectors))
         deleted_rows = None if file.deletion_vector is None else next(positions)
         changed_rows = None if file.only_rows_vector is None else next(positions)
         selection = _selection(deleted_rows, changed_rows)

@@ -1,4 +1,4 @@
-"""The files with rows for which a condition is true, and the number of these rows.
+"""The files with rows for which a condition is true, and the number or the positions of these rows.
 
 Spark evaluates a condition on partition columns alone on the distinct partition values. So any expression works, no
 file is read, and all or none of a file's rows match. For any other condition, files are skipped by their statistics.

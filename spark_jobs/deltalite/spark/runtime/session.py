@@ -50,7 +50,7 @@ def open_session(app_name: str) -> SparkSession:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark at the end of a job. The process must end soon.
+    """Stop Spark at the end of a job. Call this only if the process ends afterwards.
 
     `SparkSession.stop` waits up to half a second until PySpark's server of accumulators sees that it has to end. The
     server is a daemon thread, so a process that ends need not wait. A server with a Unix socket also removes the

@@ -11,19 +11,21 @@ from deltalite.spark.runtime.session import stop_session
 
 
 class Session:
-    """A session whose server of accumulators ends only after the test."""
+    """A session whose server of accumulators ends only after the session."""
 
     def __init__(self, address):
-        self.test_has_ended, self.calls = threading.Event(), []
+        self.session_has_stopped, self.server_has_ended, self.calls = threading.Event(), threading.Event(), []
         server = SimpleNamespace(server_address=address, shutdown=self._shut_down)
         self.sparkContext = SimpleNamespace(_accumulatorServer=server)
 
     def _shut_down(self):
-        self.calls.append("shut down")
-        self.test_has_ended.wait(20)
+        if not self.session_has_stopped.wait(20):
+            self.calls.append("waited for the server")
+        self.server_has_ended.set()
 
     def stop(self):
         self.calls.append("stop")
+        self.session_has_stopped.set()
         if self.sparkContext._accumulatorServer is not None:
             self.calls.append("wait")
 
@@ -31,8 +33,8 @@ class Session:
 def test_the_end_does_not_wait_for_a_server_with_a_port():
     session = Session(("localhost", 1))
     stop_session(session)
-    session.test_has_ended.set()
-    assert sorted(session.calls) == ["shut down", "stop"]
+    assert session.server_has_ended.wait(20)
+    assert session.calls == ["stop"]
 
 
 @pytest.mark.parametrize("address", ["/tmp/accumulators.sock", None])
