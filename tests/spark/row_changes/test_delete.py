@@ -28,6 +28,7 @@ from tests.support.tables import (
     values,
     write_data_file,
     write_foreign_table,
+    write_numbered_file,
     write_rows,
 )
 from tests.support.vectors import inline_vector
@@ -319,6 +320,22 @@ def test_a_file_with_more_rows_than_its_statistics_say_keeps_the_rows_that_do_no
     else:
         update_rows(spark, table, {"id": "-id"}, "id < 3")
         assert rows(table) == [(-1,), (-2,), (3,)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "vectors"])
+@pytest.mark.parametrize("stats", ['{"numRecords":10}', None])
+def test_a_vector_with_positions_that_its_file_does_not_have_removes_no_other_row(spark, tmp_path, kind, stats):
+    table = tmp_path / "t"
+    added_file = write_numbered_file(table, "1.parquet", 0, 10) | {"deletionVector": inline_vector(range(100, 105))}
+    configuration = KINDS[kind]
+    adds = [added_file | ({} if stats is None else {"stats": stats})]
+    write_foreign_table(
+        table, schema_json(("id", "long")), adds, features=("deletionVectors",), configuration=configuration
+    )
+    before = folder_content(table)
+    with pytest.raises(CorruptDataFileError, match=r"selects the row at index 104 of the data file '1.parquet'"):
+        delete_rows(spark, table, "id < 5")
+    assert folder_content(table) == before
 
 
 SETTINGS = {

@@ -32,6 +32,7 @@ _MAX_THREADS: Final = 16
 # Vectors with at most this gap between them are read with one request, up to a limit for the memory of the request.
 _MAX_GAP_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 8 << 20
+_LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
 
 
@@ -95,6 +96,20 @@ def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.Bo
     for position in pc.subtract(positions.slice(first, end - first), start).to_pylist():
         flags[position] = 0
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
+
+
+def check_positions(positions: pa.Int64Array, num_rows: int, file_name: str) -> None:
+    """Refuse positions, strictly increasing, that a data file of `num_rows` rows does not have.
+
+    Raises:
+        CorruptDataFileError: there is such a position. The message names `file_name`.
+    """
+    if len(positions) and positions[-1].as_py() >= num_rows:
+        raise CorruptDataFileError(
+            f"A deletion vector selects the row at index {positions[-1].as_py()} of the data file '{file_name}', but "
+            f"the last index in the file is {num_rows - 1}.",
+            remedy=_LOG_REMEDY,
+        )
 
 
 def _decoded(vector: VectorDescriptor, data: bytes) -> pa.Int64Array:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import mask_without_rows, vector_positions
+from deltalite.columnar.deletion_vectors.reading import check_positions, mask_without_rows, vector_positions
 from deltalite.columnar.reader.data_file import DataFile, Descriptor
-from deltalite.errors import CorruptDataFileError
 
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
@@ -58,12 +57,7 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: st
         if descriptor is None:
             return None
         rows = vector_positions(store, descriptor)
-        if len(rows) and rows[-1].as_py() >= num_rows:
-            raise CorruptDataFileError(
-                f"A deletion vector selects the row at index {rows[-1].as_py()} of the data file '{file_name}', but "
-                f"the last index in the file is {num_rows - 1}.",
-                remedy="Repair the log with the engine that wrote it, or run RESTORE to an earlier version.",
-            )
+        check_positions(rows, num_rows, file_name)
         return rows
 
     return RowSelection(deleted=load(file.deletion_vector), only_rows=load(file.only_rows_vector))

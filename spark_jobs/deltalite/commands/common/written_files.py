@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.columnar.deletion_vectors.reading import check_positions, positions_of_vectors
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
@@ -63,12 +64,16 @@ def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]
     """Return the number of live rows of each file by its footer.
 
     Raises:
-        CorruptDataFileError: a footer cannot be read.
+        CorruptDataFileError: a footer or a deletion vector cannot be read, or a vector deletes rows that its file does
+            not have.
         StorageError: storage does not answer.
     """
-    footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
-    deleted_counts = _deleted_rows_per_file(files)
-    return [footer.num_rows - deleted for footer, deleted in zip(footers, deleted_counts, strict=True)]
+    names = [decode_path(p) for p in files["path"].to_pylist()]
+    row_counts = [footer.num_rows for footer in read_footers(store, names)]
+    vectors = {n: vector for n, vector in enumerate(files["deletionVector"].to_pylist()) if vector is not None}
+    for n, positions in zip(vectors, positions_of_vectors(store, list(vectors.values())), strict=True):
+        check_positions(positions, row_counts[n], names[n])
+    return [count - deleted for count, deleted in zip(row_counts, _deleted_rows_per_file(files), strict=True)]
 
 
 def _deleted_rows_per_file(files: pa.Table) -> list[int]:

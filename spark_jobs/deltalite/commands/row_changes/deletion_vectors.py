@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
+from deltalite.columnar.deletion_vectors.reading import check_positions, positions_of_vectors
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.columnar.statistics.wide_bounds import with_wide_bounds
@@ -125,17 +125,22 @@ class VectorFiles:
     ) -> dict[int, int]:
         """Return the number of rows of each file, including its deleted rows, from its statistics or its footer.
 
-        The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics cannot
-        remove a row.
+        The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics
+        cannot remove a row, nor can a vector with positions that the file does not have.
+
+        Raises:
+            CorruptDataFileError: a footer cannot be read, or there is such a vector.
         """
         all_stats = {number: parse_stats(file_row["stats"]) for number, file_row in file_rows.items()}
         recorded_counts = {number: stats.num_records for number, stats in all_stats.items() if stats is not None}
         counts = {
             n: count for n, count in recorded_counts.items() if count is not None and count > len(deleted_positions[n])
         }
-        unconfirmed_files = [number for number in file_rows if number not in counts]
-        footers = read_footers(self._store, [decode_path(file_rows[number]["path"]) for number in unconfirmed_files])
-        return counts | {number: footer.num_rows for number, footer in zip(unconfirmed_files, footers, strict=True)}
+        names = {number: decode_path(row["path"]) for number, row in file_rows.items() if number not in counts}
+        for (number, name), footer in zip(names.items(), read_footers(self._store, list(names.values())), strict=True):
+            check_positions(deleted_positions[number], footer.num_rows, name)
+            counts[number] = footer.num_rows
+        return counts
 
 
 def _packs(deletions: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[int, pa.Int64Array]]]:
