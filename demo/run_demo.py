@@ -38,7 +38,6 @@ import json
 import os
 import select
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -61,6 +60,7 @@ from demo.customer_feed import write_customers  # noqa: E402
 from demo.feed import ORDERS_A_DAY, write_feed  # noqa: E402
 from demo.show import show_applications, show_reports, show_table  # noqa: E402
 from demo.show_shop import TASK_IDS, changes_tables, describe_task, show_shop  # noqa: E402
+from demo.warm_up import WarmUp  # noqa: E402
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster  # noqa: E402
 
 UI_PORT = 8080
@@ -194,42 +194,6 @@ def _tail(log: Path) -> str:
     return "\n".join([f"Its log: {log}", *lines[-_SHOWN_LOG_LINES:]])
 
 
-class WarmUp:
-    """A process that makes the archive of Spark's classes, unless this Spark has one. It ends with the block."""
-
-    def __init__(self, demo: Demo) -> None:
-        self._demo = demo
-        with (demo.logs / "warm-up.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [Path(sys.executable).with_name("deltalite"), "warm-up"],
-                env=demo.environment(),
-                cwd=demo.home,
-                stdout=log,
-                stderr=log,
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-        self._process.wait()
-
-    def wait(self) -> None:
-        """Wait until the process has ended. Without an archive, the jobs only start more slowly."""
-        if self._process.poll() is not None:
-            return
-        with self._demo.console.status("deltalite warm-up makes an archive of Spark's classes"):
-            exit_code = self._process.wait()
-        outcome = "made an archive of Spark's classes, for faster starts of all jobs"
-        if exit_code != 0:
-            outcome = "made no archive of Spark's classes, so all jobs start more slowly"
-        self._demo.print_step("deltalite warm-up", outcome)
-
-
 def prepare(demo: Demo) -> None:
     """Create Airflow's database, or migrate it to the installed version, and write the feed."""
     installed_version = importlib.metadata.version("apache-airflow-core")
@@ -262,7 +226,10 @@ def run_day(demo: Demo, day: date, runs: AllDagRuns, *, starts_shop: bool) -> tu
     waiting_since = time.monotonic()
     if is_waiting:
         demo.print_step(f"{day} orders_report", "its sensor is deferred: the day's ingest has not committed yet")
-    runs.warm_up.wait()
+    if runs.warm_up.is_running:
+        with demo.console.status("deltalite warm-up makes an archive of Spark's classes"):
+            outcome = runs.warm_up.wait()
+        demo.print_step("deltalite warm-up", outcome)
     if starts_shop:
         start_shop(runs.shop)
     with demo.console.status(f"{day}: Spark loads the orders"):
@@ -378,7 +345,7 @@ class AllDagRuns:
 def all_dag_runs(demo: Demo) -> Iterator[AllDagRuns]:
     """Start the processes, and end them after the block."""
     with (
-        WarmUp(demo) as warm_up,
+        WarmUp(demo.environment(), demo.home, demo.logs / "warm-up.log") as warm_up,
         DagRuns(demo, "orders_report") as report,
         DagRuns(demo, "orders_ingest") as ingest,
         DagRuns(demo, "shop_lake") as shop,
