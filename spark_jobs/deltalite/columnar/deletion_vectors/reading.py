@@ -155,19 +155,30 @@ def _read_frames(handle: pa.NativeFile, vectors: Sequence[VectorDescriptor]) -> 
             needed = f"{counted(vector.size_bytes, 'byte')}, and {2 * FRAME_FIELD_BYTES} more for its size and checksum"
             problem = f"needs {needed}, but the file ends after {counted(length, 'byte')}"
             raise _vector_error(vector.location, problem)
-    _check_version(handle, vectors[0])
-    for group in _groups_of_neighbours(vectors):
+    first, *others = _groups_of_neighbours(vectors)
+    # Byte 0 is the file's version. It is read with the first vectors if they are near.
+    if first[0].offset > _MAX_GAP_BYTES:
+        _check_version(handle.read(1), first[0])
+        others = [first, *others]
+    else:
+        data = handle.read(_end_of(first))
+        _check_version(data, first[0])
+        yield from (_data_of_frame(data[vector.offset : vector.end], vector) for vector in first)
+    for group in others:
         start = group[0].offset
         handle.seek(start)
-        data = handle.read(max(vector.end for vector in group) - start)
-        for vector in group:
-            yield _checked_frame(data[vector.offset - start : vector.end - start], vector)
+        data = handle.read(_end_of(group) - start)
+        yield from (_data_of_frame(data[vector.offset - start : vector.end - start], vector) for vector in group)
 
 
-def _check_version(handle: pa.NativeFile, vector: VectorDescriptor) -> None:
-    version = handle.read(1)[0]
-    if version != FILE_VERSION:
-        problem = f"is in a file of version {version} where {FILE_VERSION} is expected"
+def _end_of(vectors: Sequence[VectorDescriptor]) -> int:
+    return max(vector.end for vector in vectors)
+
+
+def _check_version(data: bytes, vector: VectorDescriptor) -> None:
+    """Check the version of the file of a vector. `data` begins at the first byte of the file."""
+    if data[0] != FILE_VERSION:
+        problem = f"is in a file of version {data[0]} where {FILE_VERSION} is expected"
         raise _vector_error(vector.location, problem)
 
 
@@ -182,7 +193,7 @@ def _groups_of_neighbours(vectors: Sequence[VectorDescriptor]) -> Iterator[list[
     yield group
 
 
-def _checked_frame(frame: bytes, vector: VectorDescriptor) -> bytes:
+def _data_of_frame(frame: bytes, vector: VectorDescriptor) -> bytes:
     """Return the bytes of a vector. Check the size before it and the checksum after it, which are big-endian."""
     stored_size, data = int.from_bytes(frame[:FRAME_FIELD_BYTES], "big"), frame[FRAME_FIELD_BYTES:-FRAME_FIELD_BYTES]
     if stored_size != vector.size_bytes:

@@ -35,9 +35,15 @@ def read_sizes(monkeypatch):
 
 
 def test_only_the_bytes_of_the_vector_are_read(read_sizes):
-    content, offsets = vector_file(vector(range(0, 100_000, 2)), vector(ROWS), vector(range(0, 100_000, 3)))
+    content, offsets = vector_file(vector(range(0, 700_000, 2)), vector(ROWS), vector(range(0, 100_000, 3)))
     assert vector_positions(store_with(content), descriptor(offset=offsets[1])).to_pylist() == ROWS
     assert read_sizes == [[1, 8 + len(vector(ROWS))]]
+
+
+def test_a_vector_at_the_beginning_of_its_file_is_read_with_the_version_of_the_file(read_sizes):
+    content, _ = vector_file(vector(ROWS), vector(range(0, 100_000, 3)))
+    assert vector_positions(store_with(content), descriptor()).to_pylist() == ROWS
+    assert read_sizes == [[1 + 8 + len(vector(ROWS))]]
 
 
 def test_neighbours_in_a_file_are_read_with_one_request_up_to_a_limit(read_sizes, monkeypatch):
@@ -54,14 +60,16 @@ def test_neighbours_in_a_file_are_read_with_one_request_up_to_a_limit(read_sizes
         result = positions_of_vectors(store, [vectors[number] for number in numbers])
         assert [array.to_pylist() for array in result] == [row_sets[number] for number in numbers]
         (sizes,) = read_sizes
-        return sizes[1:]
+        return sizes
 
     def size(first, last):
-        return offsets[last] + 8 + len(vector(row_sets[last])) - offsets[first]
+        start = 0 if first == 0 else offsets[first]  # the first read has the version of the file too
+        return offsets[last] + 8 + len(vector(row_sets[last])) - start
 
     assert positions(2, 0, 1, 0) == [size(0, 2)]
     assert positions(0, 1, 2, 4) == [size(0, 2), size(4, 4)], "the gap is too large"
     assert positions(0, 1, 2, 3, 4) == [size(0, 4)]
+    assert positions(4) == [1, size(4, 4)], "the version is not near"
     monkeypatch.setattr(reading, "_MAX_READ_BYTES", size(0, 1))
     assert positions(0, 1, 2, 3, 4) == [size(0, 1), size(2, 2), size(3, 3), size(4, 4)]
 
