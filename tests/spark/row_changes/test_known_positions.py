@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from deltalite.commands.row_changes import files
+from deltalite.commands.row_changes import files, selected_rows
 from deltalite.spark.row_changes import selecting
 from tests.support.merging import merge_into
 from tests.support.properties import VECTORS
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 @pytest.fixture
 def searches(monkeypatch):
-    """What the searches for positions read that a write does after the search for matching rows."""
+    """The leaves of the plan of each search for positions. The search for matching rows is not among them."""
     calls, positions_by_file = [], files.positions_by_file
 
     def record(rows, **options):
@@ -50,6 +50,15 @@ def test_positions_are_searched_again_only_if_there_are_too_many(
     expected |= {number: -1 for number in expected if number % 50 == 4}
     assert rows(table) == spark_rows(spark, table) == sorted_rows(expected.items())
     assert len(searches) == num_searches
+
+
+def test_a_delete_with_known_positions_does_not_scan_its_files_again(spark, tmp_path, monkeypatch):
+    table = tmp_path / "t"
+    write_rows(spark, table, "SELECT id FROM range(0, 10, 1, 1)", properties=VECTORS)
+    monkeypatch.setattr(selected_rows, "rows_changed_by", None)
+    delete_rows(spark, table, "id < 4")
+    delete_rows(spark, table, "id = 7")
+    assert rows(table) == spark_rows(spark, table) == [(4,), (5,), (6,), (8,), (9,)]
 
 
 def test_a_file_is_removed_whole_if_all_its_live_rows_match(spark, tmp_path, searches):

@@ -37,7 +37,7 @@ from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE_PREDICATES, me
 from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.quarantine import open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
+from deltalite.commands.row_changes.plan import RowChange, ScannedRows, TouchedRows, WrittenChange
 from deltalite.commands.write import write
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
@@ -218,7 +218,8 @@ class MergePlan:
             return None
         rows = self._rows_of(self._files(paths), with_row_ids=True)
         merged = merged_rows(rows.frame, matches, self.merge)
-        return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed_row_count=row_count)
+        scanned = ScannedRows(rows=merged, numbers=rows.numbers)
+        return TouchedRows(files=rows.files, scan=lambda: scanned, changed_row_count=row_count)
 
     def _inserts(self, matches: Matches) -> NewRows | None:
         if not self.merge.actions.not_matched or not self.merge.source.size.count:

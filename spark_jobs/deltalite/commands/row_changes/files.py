@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -112,7 +111,7 @@ class _Writer:
         touched, needs_change_files = self._change.touched, self._needs_change_files()
         if (needs_change_files or self._keeps_new_rows) and touched is not None:
             with computing_rows():
-                touched = replace(touched, rows=touched.rows.compute_once())
+                touched = touched.compute_once()
                 inserts = None if inserts is None else inserts.compute_once()
         data_files = self._write_data_files(touched, inserts)
         vectors = self._soft_delete(touched) if touched is not None and self._uses_vectors else None
@@ -179,7 +178,7 @@ class _Writer:
             deletions = touched.positions.items()
         else:
             positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
-            deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
+            deletions = ((touched.scanned.numbers[file], positions) for file, positions in positions_of_files)
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
     def _removed_touched_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:

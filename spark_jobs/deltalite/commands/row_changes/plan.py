@@ -6,8 +6,9 @@ and without deletion vectors, and with and without a change data feed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,19 +32,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TouchedRows:
-    """Files with rows that change. `rows` has the change of each row.
+class ScannedRows:
+    """The change of each row of some files. `numbers` maps the number of a file in `rows` to its position."""
 
-    `numbers` maps the number of a file in `rows` to the position of the file in `files`. `positions` has the positions
-    of the changed rows of each file, strictly increasing, by the position of the file in `files`. It is None if the
-    plan does not know them.
+    rows: ChangedRows
+    numbers: Mapping[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TouchedRows:
+    """Files with rows that change.
+
+    `scan` makes the frame of the rows, and reads the deletion vectors of the files. It is called only if the rows are
+    needed: a delete with deletion vectors needs only `positions`. These are the positions of the changed rows of each
+    file, strictly increasing, by the position of the file in `files`. They are None if the plan does not know them.
     """
 
     files: pa.Table
-    rows: ChangedRows
-    numbers: Mapping[int, int]
+    scan: Callable[[], ScannedRows]
     changed_row_count: int
     positions: Mapping[int, pa.Int64Array] | None = None
+
+    @cached_property
+    def scanned(self) -> ScannedRows:
+        """The rows of `scan`."""
+        return self.scan()
+
+    @property
+    def rows(self) -> ChangedRows:
+        """The change of each row."""
+        return self.scanned.rows
+
+    def compute_once(self) -> TouchedRows:
+        """Compute the changed rows once for all later uses, and return the same rows."""
+        computed = replace(self.scanned, rows=self.rows.compute_once())
+        return replace(self, scan=lambda: computed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

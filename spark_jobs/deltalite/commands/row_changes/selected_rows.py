@@ -18,7 +18,7 @@ from deltalite.commands.common.written_files import (
     live_rows_per_file,
     live_rows_per_file_by_footers,
 )
-from deltalite.commands.row_changes.plan import RowChange, TouchedRows, uses_deletion_vectors
+from deltalite.commands.row_changes.plan import RowChange, ScannedRows, TouchedRows, uses_deletion_vectors
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
@@ -57,7 +57,11 @@ def selected_change(
     )
     touched = None
     if touched_files.files.num_rows:
-        rows, numbers = rows_changed_by(spark, base, touched_files.files, columns, action, target.schema)
+
+        def scan() -> ScannedRows:
+            rows, numbers = rows_changed_by(spark, base, touched_files.files, columns, action, target.schema)
+            return ScannedRows(rows=rows, numbers=numbers)
+
         row_count = (
             live_row_count(base.store, touched_files.files)
             if touched_files.counts is None
@@ -66,8 +70,7 @@ def selected_change(
         positions = touched_files.positions
         touched = TouchedRows(
             files=touched_files.files,
-            rows=rows,
-            numbers=numbers,
+            scan=scan,
             changed_row_count=row_count,
             positions=None if positions is None else dict(enumerate(positions)),
         )

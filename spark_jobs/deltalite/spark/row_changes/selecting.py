@@ -8,7 +8,7 @@ Only the columns that the condition names are read from the remaining files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from deltalite.spark.expressions.predicates import parse_predicate, reads_only
 from deltalite.spark.row_changes.row_actions import RowAction, action_number
 from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
-from deltalite.spark.scan.frame import scan_addressed
+from deltalite.spark.scan.frame import AddressedRows, scan_addressed
 from deltalite.spark.scan.row_positions import positions_by_file
 from deltalite.txn.proposal import RowTest
 
@@ -80,8 +80,8 @@ def matching_rows_by_file(
         InvalidRequestError: the condition cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
-    rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
-    matches = rows.frame.alias(TARGET).where(condition).groupBy(column_named(columns.file)).count()
+    rows = _matching_rows(spark, snapshot, candidates, condition, columns)
+    matches = rows.frame.groupBy(column_named(columns.file)).count()
     with reading_table(snapshot.store.root), computing(parameter, condition):
         return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
 
@@ -113,13 +113,12 @@ def matching_positions_by_file(
         InvalidRequestError: the condition cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
-    rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
-    matches = rows.frame.alias(TARGET).where(condition)
+    rows = _matching_rows(spark, snapshot, candidates, condition, columns)
     counts: dict[int, int] = {}
     positions: dict[int, pa.Int64Array] | None = {}
     position_count = 0
     with reading_table(snapshot.store.root), computing(parameter, condition):
-        for number, positions_in_file in positions_by_file(matches, file=columns.file, row=columns.row):
+        for number, positions_in_file in positions_by_file(rows.frame, file=columns.file, row=columns.row):
             counts[rows.numbers[number]] = len(positions_in_file)
             position_count += len(positions_in_file)
             if position_count > MAX_POSITIONS:
@@ -127,6 +126,13 @@ def matching_positions_by_file(
             if positions is not None:
                 positions[rows.numbers[number]] = positions_in_file
     return MatchingRows(counts=counts, positions=positions)
+
+
+def _matching_rows(
+    spark: SparkSession, snapshot: Snapshot, candidates: Selection, condition: str, columns: RowColumns
+) -> AddressedRows:
+    rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
+    return replace(rows, frame=rows.frame.alias(TARGET).where(condition))
 
 
 def rows_changed_by(

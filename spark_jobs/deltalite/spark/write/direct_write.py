@@ -91,7 +91,7 @@ def _write(
             no_statistics,
             utils.toScalaMap(dict(options)),
         )
-        # Java needs the default values of the last two parameters, which Scala adds by itself.
+        # The last two parameters have default values. A call from Scala adds them; a call from Java must pass them.
         defaults = [getattr(writer, f"write$default${position}")() for position in (11, 12)]
         writer.write(*arguments, *defaults)
     except Py4JJavaError:
