@@ -67,7 +67,7 @@ def main() -> None:
 
     pairs = [
         TimedPair(name="small append with an archive", peer="without an archive", target=0.7),
-        TimedPair(name="small append with an archive", peer="empty spark-submit", target=1.5),
+        TimedPair(name="small append with an archive", peer="empty spark-submit", target=0.7),
     ]
     pairs[0].run(lambda: append("use"), lambda: append("off"), rounds=ROUNDS)
     pairs[1].run(lambda: append("use"), submit_empty_job, rounds=ROUNDS)

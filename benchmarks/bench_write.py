@@ -52,7 +52,7 @@ def main() -> None:
     def write_parquet() -> None:
         spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PARQUET))
 
-    pair = TimedPair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.1)
+    pair = TimedPair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.05)
     pair.run(write_table, write_parquet, rounds=ROUNDS)
     print_table([pair])
     spark.stop()

@@ -7,7 +7,6 @@ depends less on the machine than a time does.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 LAST_RELEASE = Path(__file__).parent / "last_release.json"
 # A ratio is slower if it exceeds the ratio of the last release by this factor.
@@ -45,7 +46,7 @@ class MeasuredRatio:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the same benchmark in another run."""
+        """The script, the name and the peer, which are the same in each run of this benchmark."""
         return self.script, self.name, self.peer
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
     scripts = {ratio.script for ratio in measured}
     others = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
     content = {
-        "machine": {"cores": os.cpu_count(), "architecture": platform.machine(), "memory_gib": _memory_gib()},
+        "machine": machine(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
         "ratios": [ratio.to_json() for ratio in sorted([*others, *measured], key=lambda ratio: ratio.key)],
     }
@@ -100,7 +101,3 @@ def comparison_lines(measured: Sequence[MeasuredRatio], released: Iterable[Measu
 
 def _title(item: MeasuredRatio) -> str:
     return f"{item.name} ({item.script}, beside {item.peer})"
-
-
-def _memory_gib() -> int:
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks.machine import machine
 from benchmarks.spark_session import session
 from benchmarks.suites import load, many_files, merge, micro_merges, refresh, results
 from benchmarks.suites.engines import DeltaLite, DeltaRs, DeltaSpark
@@ -83,7 +84,7 @@ def main() -> None:
                 rounds=arguments.rounds,
                 minutes=round((time.monotonic() - started) / 60, 1),
                 load_average=load_average,
-                machine=results.machine(),
+                machine=machine(),
                 versions=results.versions(spark.version, java_version, delta_spark_version()),
                 cases=bench.cases,
             )

@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import importlib.metadata
 import json
-import os
 import platform
 import re
 from collections.abc import Sequence
@@ -36,17 +35,6 @@ class Result:
     machine: dict[str, Any]
     versions: dict[str, str]
     cases: Sequence[Case]
-
-
-def machine() -> dict[str, Any]:
-    """Return the processor, the number of cores, and the memory of this machine."""
-    names = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "processor": names[0] if names else platform.machine(),
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**30),
-    }
 
 
 def versions(spark_version: str, java_version: str, delta_spark_version: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ print_table([pair])
 @pytest.fixture
 def benchmarks(tmp_path):
     """A copy of the runner, with one benchmark that fails."""
-    for name in ("run.py", "measuring.py", "release_ratios.py", "turns.py"):
+    for name in ("run.py", "machine.py", "measuring.py", "release_ratios.py", "turns.py"):
         (tmp_path / name).write_text((BENCHMARKS / name).read_text())
     (tmp_path / "bench_broken.py").write_text("raise SystemExit(3)")
     return tmp_path
