@@ -31,6 +31,7 @@ PURPOSE_BY_MODULE = {
     "spark/hadoop/store.py": "Hadoop's file systems: ranges of a file",
     "spark/hadoop/tree.py": "Hadoop's file systems: listings and bulk deletes",
     "spark/merge/join_condition.py": "the expressions of a merge's ON",
+    "spark/merge/clauses.py": "the columns that the values of updates read",
     "spark/expressions/non_deterministic.py": "the expressions that are not deterministic",
     "spark/scan/native_relation.py": "a scan of listed files",
     "spark/reader/json_inference.py": "the columns of JSON records in a frame, which PySpark 4.0 infers from RDDs only",

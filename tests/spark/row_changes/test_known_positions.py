@@ -1,16 +1,17 @@
 """With deletion vectors, the search for matching rows already gives their positions.
 
-A delete or an update keeps them, unless there are very many. A merge takes them from its pairs of matching rows.
+A delete or an update keeps them, unless there are very many. A merge takes them from its pairs of matching rows, and
+also the new rows, unless they depend on the old rows.
 """
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
+from deltalite.commands.merge import command
 from deltalite.commands.row_changes import files, selected_rows
 from deltalite.spark.row_changes import selecting
+from deltalite.spark.scan import row_positions
 from tests.support.merging import merge_into
 from tests.support.properties import VECTORS
 from tests.support.tables import delete_rows, rows, sorted_rows, spark_rows, update_rows, values, write_rows
@@ -72,23 +73,70 @@ def test_a_file_is_removed_whole_if_all_its_live_rows_match(spark, tmp_path, sea
     assert searches == []
 
 
-CHANGE_WITH_PAIR = ({"condition": "source.v < 0", "delete": True}, {"condition": "source.v > 1", "update": "*"})
+CHANGES = ({"condition": "source.v < 0", "delete": True}, {"condition": "source.v > 1", "update": "*"})
+CHANGES_BY_TABLE = (CHANGES[0], {"condition": "source.v > 1", "update": {"v": "target.v + source.v"}})
+CHANGES_BY_SOURCE = (CHANGES[0], {"condition": "source.v > 1", "update": {"id": "source.id", "v": "source.v"}})
 CHANGE_WITHOUT_PAIR = ({"condition": "target.id = 1", "update": {"v": "v + 1"}},)
+FEED = VECTORS | {"delta.enableChangeDataFeed": "true"}
+ROW_IDS = VECTORS | {"delta.enableRowTracking": "true"}
 
 
-@pytest.mark.parametrize(("by_source", "is_read_again"), [((), False), (CHANGE_WITHOUT_PAIR, True)])
-def test_a_merge_takes_positions_from_its_pairs_unless_it_changes_rows_without_a_pair(
-    spark, tmp_path, searches, by_source, is_read_again
+@pytest.fixture
+def table_scans(monkeypatch):
+    """The number of files in each scan of the table by a merge."""
+    file_counts, scan_addressed = [], command.scan_addressed
+
+    def record(spark, snapshot, files, **options):
+        file_counts.append(files.num_rows)
+        return scan_addressed(spark, snapshot, files, **options)
+
+    monkeypatch.setattr(command, "scan_addressed", record)
+    return file_counts
+
+
+@pytest.mark.parametrize("max_positions", [row_positions.MAX_POSITIONS, 0])
+@pytest.mark.parametrize(
+    ("changes", "properties", "by_source", "num_scans"),
+    [
+        (CHANGES, VECTORS, (), 1),
+        (CHANGES_BY_SOURCE, VECTORS, (), 1),
+        (CHANGES_BY_TABLE, VECTORS, (), 2),
+        (CHANGES, FEED, (), 2),
+        (CHANGES, ROW_IDS, (), 2),
+        (CHANGES, VECTORS, CHANGE_WITHOUT_PAIR, 3),
+        (CHANGES, {}, (), 2),
+    ],
+    ids=["all columns", "values of the source", "values of the table", "feed", "row ids", "no pair", "no vectors"],
+)
+def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_something(
+    spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_positions
 ):
+    monkeypatch.setattr(command, "MAX_POSITIONS", max_positions)
     table = tmp_path / "t"
-    write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=VECTORS)
-    source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "12L, 12")
+    write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=properties)
+    source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "8L, -1", "12L, 12")
     inserts = ({"insert": "*"},)
-    merge_into(
-        spark, table, source, "target.id = source.id", matched=CHANGE_WITH_PAIR, inserts=inserts, by_source=by_source
-    )
+    merge_into(spark, table, source, "target.id = source.id", matched=changes, inserts=inserts, by_source=by_source)
     changed = {3: 3, 12: 12} | ({1: 1} if by_source else {})
-    expected = {number: 0 for number in range(10) if number != 5} | changed
+    expected = {number: 0 for number in range(10) if number not in (5, 8)} | changed
     assert rows(table) == spark_rows(spark, table) == sorted_rows(expected.items())
-    (leaves,) = searches
-    assert bool(re.search(r"(?<!InMemory)Relation \[", leaves)) is is_read_again, leaves
+    assert len(table_scans) == num_scans
+
+
+def test_a_struct_of_the_source_may_have_the_alias_of_the_table_as_its_name(spark, tmp_path, table_scans):
+    table = tmp_path / "t"
+    write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 4, 1, 1)", properties=VECTORS)
+    source = "SELECT 1L AS id, named_struct('v', 5, 'other', 6) AS target"
+    on = "target.id = source.id"
+    merge_into(spark, table, source, on, matched=({"update": {"id": "source.id", "v": "target.other"}},))
+    assert rows(table) == [(0, 0), (1, 6), (2, 0), (3, 0)] and len(table_scans) == 1
+    merge_into(spark, table, source, on, matched=({"update": {"id": "source.id", "v": "target.v + 1"}},))
+    assert rows(table) == [(0, 0), (1, 7), (2, 0), (3, 0)], "target.v is the column of the table"
+
+
+def test_few_positions_are_those_of_the_bitmaps(spark):
+    frame = spark.sql("SELECT id % 7 AS file, id * 7919 % 100000 AS row FROM range(0, 5000, 1, 3) WHERE id % 7 <> 4")
+    few = dict(row_positions.few_positions_by_file(frame, file="file", row="row"))
+    assert few == dict(row_positions.positions_by_file(frame, file="file", row="row"))
+    assert sorted(few) == [0, 1, 2, 3, 5, 6]
+    assert not dict(row_positions.few_positions_by_file(frame.where("row < 0"), file="file", row="row"))

@@ -6,7 +6,7 @@ The steps:
 2. Skip files by the conditions of ON on the table, and by the keys of the source.
 3. Match the rows of the remaining files, reading only the columns that ON and the conditions name.
 4. Read the files with changed rows again, with all columns. A target row finds its match by file and row position, so
-   the table is never shuffled.
+   the table is never shuffled. With deletion vectors, this step is left out if the matches have all new values.
 5. Write the changed rows and the new rows together.
 
 A merge is rejected if several source rows match one target row and the clauses do not say which applies.
@@ -37,7 +37,13 @@ from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE_PREDICATES, me
 from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.quarantine import open_quarantine
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import RowChange, ScannedRows, TouchedRows, WrittenChange
+from deltalite.commands.row_changes.plan import (
+    RowChange,
+    ScannedRows,
+    TouchedRows,
+    WrittenChange,
+    uses_deletion_vectors,
+)
 from deltalite.commands.write import write
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
@@ -47,14 +53,20 @@ from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
-from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions
+from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions, updates_read_target
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
-from deltalite.spark.merge.result_rows import counts_without_match, inserted_rows, merged_rows
+from deltalite.spark.merge.result_rows import (
+    counts_without_match,
+    inserted_rows,
+    merged_rows,
+    rows_updated_by_source,
+)
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
-from deltalite.spark.scan.frame import AddressedRows, scan_addressed
+from deltalite.spark.scan.frame import AddressedRows, file_numbers, scan_addressed
+from deltalite.spark.scan.row_positions import MAX_POSITIONS, few_positions_by_file, positions_by_file
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
 
@@ -216,10 +228,33 @@ class MergePlan:
     def _touched(self, matches: Matches, paths: Sequence[str], row_count: int) -> TouchedRows | None:
         if not paths:
             return None
-        rows = self._rows_of(self._files(paths), with_row_ids=True)
-        merged = merged_rows(rows.frame, matches, self.merge)
-        scanned = ScannedRows(rows=merged, numbers=rows.numbers)
-        return TouchedRows(files=rows.files, scan=lambda: scanned, changed_row_count=row_count)
+        files, merge = self._files(paths), self.merge
+
+        def scan() -> ScannedRows:
+            rows = self._rows_of(files, with_row_ids=True)
+            return ScannedRows(rows=merged_rows(rows.frame, matches, merge), numbers=rows.numbers)
+
+        touched = TouchedRows(files=files, scan=scan, changed_row_count=row_count)
+        if merge.actions.not_matched_by_source or not uses_deletion_vectors(self.base):
+            return touched
+        # Only pairs change rows, and the files are not written again. So the pairs have all that the commit needs,
+        # except values of the table's rows.
+        needs_old_rows = merge.row_ids is not None or updates_read_target(
+            self.spark, merge.source.frame, merge.base_schema, merge.actions.matched
+        )
+        return replace(
+            touched,
+            positions=partial(self._changed_positions, matches, files),
+            updated=None if needs_old_rows else rows_updated_by_source(matches, merge),
+        )
+
+    def _changed_positions(self, matches: Matches, files: pa.Table) -> Iterator[tuple[int, pa.Int64Array]]:
+        """Yield the positions of the rows that the pairs change, by the position of the file in `files`."""
+        columns = self.merge.columns
+        numbers = file_numbers(self.base, files)
+        collect = few_positions_by_file if matches.count <= MAX_POSITIONS else positions_by_file
+        positions_of_files = collect(matches.changing_pairs(columns), file=columns.pair_file, row=columns.pair_row)
+        return ((numbers[number], positions) for number, positions in positions_of_files)
 
     def _inserts(self, matches: Matches) -> NewRows | None:
         if not self.merge.actions.not_matched or not self.merge.source.size.count:

@@ -159,7 +159,8 @@ class _Writer:
         if touched is not None and not self._uses_vectors:
             frames.append(touched.rows.rewritten())
         elif touched is not None and self._has_updates:
-            frames.append(one_partition_if_small(touched.rows.updated(), _estimated_size(touched)))
+            updated = touched.rows.updated() if touched.updated is None else touched.updated
+            frames.append(one_partition_if_small(updated, _estimated_size(touched)))
         table = self._target.copied_table if frames else self._target.table
         if inserts is not None:
             frames.append(inserts.with_null_row_ids(self._target.row_ids) if frames else inserts.frame)
@@ -175,7 +176,7 @@ class _Writer:
         columns = self._change.columns
         deletions: Iterable[tuple[int, pa.Int64Array]]
         if touched.positions is not None:
-            deletions = touched.positions.items()
+            deletions = touched.positions()
         else:
             positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
             deletions = ((touched.scanned.numbers[file], positions) for file, positions in positions_of_files)

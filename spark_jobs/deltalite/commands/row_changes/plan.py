@@ -6,7 +6,7 @@ and without deletion vectors, and with and without a change data feed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -43,15 +43,18 @@ class ScannedRows:
 class TouchedRows:
     """Files with rows that change.
 
-    `scan` makes the frame of the rows, and reads the deletion vectors of the files. It is called only if the rows are
-    needed: a delete with deletion vectors needs only `positions`. These are the positions of the changed rows of each
-    file, strictly increasing, by the position of the file in `files`. They are None if the plan does not know them.
+    - `scan`: makes the frame of the rows, and reads the deletion vectors of the files. It is called only if the rows
+      are needed. With deletion vectors, the next two fields may make it unnecessary.
+    - `positions`: returns the positions of the changed rows of each file, strictly increasing, with the position of the
+      file in `files`. None if only `scan` gives them.
+    - `updated`: the new rows of updates, as `ChangedRows.updated` has them. None if only `scan` gives them.
     """
 
     files: pa.Table
     scan: Callable[[], ScannedRows]
     changed_row_count: int
-    positions: Mapping[int, pa.Int64Array] | None = None
+    positions: Callable[[], Iterable[tuple[int, pa.Int64Array]]] | None = None
+    updated: DataFrame | None = None
 
     @cached_property
     def scanned(self) -> ScannedRows:
@@ -66,7 +69,7 @@ class TouchedRows:
     def compute_once(self) -> TouchedRows:
         """Compute the changed rows once for all later uses, and return the same rows."""
         computed = replace(self.scanned, rows=self.rows.compute_once())
-        return replace(self, scan=lambda: computed)
+        return replace(self, scan=lambda: computed, updated=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ if the table uses deletion vectors (`Proposal.row_level`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ def selected_change(
             files=touched_files.files,
             scan=scan,
             changed_row_count=row_count,
-            positions=None if positions is None else dict(enumerate(positions)),
+            positions=None if positions is None else partial(enumerate, positions),
         )
     return RowChange(
         target=target,

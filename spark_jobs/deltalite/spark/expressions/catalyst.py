@@ -26,6 +26,18 @@ def nodes_of(expression: Any) -> list[Node]:
     return nodes
 
 
+def columns_read_from(side: DataFrame, filtered: DataFrame) -> tuple[str, ...]:
+    """Return the columns of `side` that the condition of `filtered` reads.
+
+    `filtered` is the result of `where` on a join with `side`.
+    """
+    output = query_execution(side).analyzed().output()
+    ids = {output.apply(n).exprId().id() for n in range(output.size())}
+    nodes = nodes_of(query_execution(filtered).analyzed().condition())
+    names = [n["name"] for n in nodes if kind_of(n) == "AttributeReference" and n["exprId"]["id"] in ids]
+    return tuple(dict.fromkeys(names))
+
+
 def kind_of(node: Node) -> str:
     """Return the class name of an expression, without its package."""
     return str(node["class"]).rpartition(".")[2]

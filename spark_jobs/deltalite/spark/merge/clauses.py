@@ -28,6 +28,7 @@ from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
 from deltalite.requests.rows import Assignments
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 from deltalite.spark.columns.types import from_spark
+from deltalite.spark.expressions.catalyst import columns_read_from
 from deltalite.spark.expressions.sql import no_rows, no_rows_of_source
 from deltalite.spark.row_changes.row_actions import AssignedValue, Path, RowAction, RowActionResolver, assigned_path
 
@@ -122,6 +123,16 @@ def merge_actions(
         first_number += len(clauses)
     matched, not_matched_by_source, not_matched = actions_by_kind
     return MergeActions(matched=matched, not_matched_by_source=not_matched_by_source, not_matched=not_matched)
+
+
+def updates_read_target(
+    spark: SparkSession, source: DataFrame, base_schema: StructType, actions: Mapping[int, RowAction]
+) -> bool:
+    """Whether a new row of the `when_matched` updates has a value from the row of the table."""
+    target = no_rows(spark, base_schema).alias(TARGET)
+    pairs = target.crossJoin(no_rows_of_source(source))
+    values = [value for action in actions.values() for value in action.values]
+    return bool(values) and bool(columns_read_from(target, pairs.where(F.struct(*values).isNotNull())))
 
 
 def _action(resolver: RowActionResolver, clause: MergeClause, star: _StarResolver, parameter: str) -> RowAction:

@@ -21,7 +21,7 @@ from deltalite.protocol.schema import DataType, PrimitiveType, StructType, holds
 from deltalite.protocol.schema_evolution import fits
 from deltalite.spark.columns.names import TARGET, column_named
 from deltalite.spark.columns.types import from_spark, spark_type
-from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
+from deltalite.spark.expressions.catalyst import ConditionNode, columns_read_from
 from deltalite.spark.expressions.predicates import KEEP_IN_LISTS, optimized_plan, predicate_of
 from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of_source, request_error_builder
 from deltalite.spark.runtime.session import settings
@@ -68,7 +68,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
     right = no_rows_of_source(source)
     pairs = left.crossJoin(right)
     column = Expressions.of_request(pairs).condition(text, request_error_builder("condition on", text, parameter="on"))
-    read_columns = _source_columns(pairs.where(column), right)
+    read_columns = columns_read_from(right, pairs.where(column))
     with settings(spark, KEEP_IN_LISTS):
         plan = optimized_plan(left.join(right, column), text, "on")
     while plan.getClass().getSimpleName() == "Project":
@@ -96,15 +96,6 @@ def _filters(plan: Any) -> list[Any]:
             conditions.append(plan.condition())
         plan = plan.child()
     return conditions
-
-
-def _source_columns(filtered: DataFrame, source: DataFrame) -> tuple[str, ...]:
-    """Return the columns of the source that a condition reads."""
-    output = query_execution(source).analyzed().output()
-    ids = {output.apply(n).exprId().id() for n in range(output.size())}
-    nodes = nodes_of(query_execution(filtered).analyzed().condition())
-    names = [n["name"] for n in nodes if kind_of(n) == "AttributeReference" and n["exprId"]["id"] in ids]
-    return tuple(dict.fromkeys(names))
 
 
 def _keys(condition: Any, target_ids: set[int], target: StructType, source: StructType) -> Iterator[KeyPair]:

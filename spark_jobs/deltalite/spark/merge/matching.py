@@ -88,6 +88,10 @@ class Matches:
     count: int
     by_file: Mapping[int, FileMatches]
 
+    def changing_pairs(self, columns: RowColumns) -> DataFrame:
+        """Return the pairs to which an action applies."""
+        return self.pairs.where(column_named(columns.pair_action).isNotNull())
+
     def one_for_each_row(self, columns: RowColumns) -> Matches:
         """Return the matches with only one, arbitrary pair for each target row.
 

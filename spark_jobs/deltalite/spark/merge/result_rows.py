@@ -23,16 +23,11 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     """Apply the clauses to the addressed rows of files, and return the rows with their actions.
 
     The rows have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows,
-    only pairs with an action are joined, and these pairs have the addresses of all changed rows.
+    only pairs with an action are joined.
     """
     base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
     matched, not_matched_by_source = merge.actions.matched, merge.actions.not_matched_by_source
-    needed_pairs, addresses = matches.pairs, None
-    if not not_matched_by_source:
-        needed_pairs = needed_pairs.where(column_named(columns.pair_action).isNotNull())
-        addresses = needed_pairs.select(
-            column_named(columns.pair_file).alias(columns.file), column_named(columns.pair_row).alias(columns.row)
-        )
+    needed_pairs = matches.pairs if not_matched_by_source else matches.changing_pairs(columns)
     pairs = broadcast_if_small(needed_pairs, merge.source.size.with_addresses(matches.count)).alias(SOURCE)
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = column_named(columns.action), column_named(columns.pair_action)
@@ -61,7 +56,21 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
         columns=columns,
         actions={**matched, **not_matched_by_source},
         row_ids=merge.row_ids,
-        addresses=addresses,
+    )
+
+
+def rows_updated_by_source(matches: Matches, merge: MergeRows) -> DataFrame:
+    """Return the new rows of updates, as `ChangedRows.updated` has them, without a read of the table.
+
+    The values of the updates must not read the table, which must not have row ids. `reads_target` tells the former.
+    """
+    action = column_named(merge.columns.pair_action)
+    pairs = matches.changing_pairs(merge.columns).alias(SOURCE)
+    new = new_row(action, merge.actions.matched, merge.schema)
+    rows = pairs.select(new.alias(merge.columns.new), action.alias(merge.columns.action))
+    return rows.where(column_named(merge.columns.new).isNotNull()).select(
+        *[column_named(merge.columns.new).getField(f.name).alias(f.name) for f in merge.schema],
+        column_named(merge.columns.action),
     )
 
 

@@ -65,7 +65,6 @@ class ChangedRows:
     """The rows of files, with the columns of `schema`, `row_ids` and `columns`. The action of an unchanged row is null.
 
     If `frame` has only the changed rows, `all_rows` has the old values of all rows of the files, and their addresses.
-    `addresses` has the columns `file` and `row` of the changed rows, if they are known without a read of the files.
     """
 
     frame: DataFrame
@@ -74,7 +73,6 @@ class ChangedRows:
     actions: Mapping[int, RowAction]
     row_ids: RowIdColumns | None = None
     all_rows: DataFrame | None = None
-    addresses: DataFrame | None = None
 
     @classmethod
     def of(
@@ -158,8 +156,6 @@ class ChangedRows:
 
     def positions(self) -> DataFrame:
         """Return the addresses of the changed rows: file and row."""
-        if self.addresses is not None:
-            return self.addresses
         return self.changed.select(column_named(self.columns.file), column_named(self.columns.row))
 
     def feed(self, inserts: NewRows | None, whole_file_rows: DataFrame | None) -> DataFrame:

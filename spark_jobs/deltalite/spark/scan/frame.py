@@ -107,18 +107,24 @@ def scan_addressed(
     Raises:
         CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
-    all_paths = snapshot.files["path"].combine_chunks()
-    numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
+    numbers = file_numbers(snapshot, files)
     frame = _scan_live(
         spark,
         snapshot,
         files,
-        by_file={file: numbers},
+        by_file={file: pa.array(list(numbers), pa.int64())},
         position=row,
         disables_float_pushdown=True,
         with_row_ids=with_row_ids,
     )
-    return AddressedRows(frame=frame, files=files, numbers={number: n for n, number in enumerate(numbers.to_pylist())})
+    return AddressedRows(frame=frame, files=files, numbers=numbers)
+
+
+def file_numbers(snapshot: Snapshot, files: pa.Table) -> dict[int, int]:
+    """Return the position of each file in `files`, by its number: its position in the files of the snapshot."""
+    all_paths = snapshot.files["path"].combine_chunks()
+    numbers = pc.index_in(files["path"], value_set=all_paths).to_pylist()
+    return {number: n for n, number in enumerate(numbers)}
 
 
 def _scan_live(

@@ -1,7 +1,8 @@
-"""Row positions, collected to the driver as bitmaps, one file after the other.
+"""Row positions, collected to the driver, one file after the other.
 
 Spark builds bitmaps of 32,768 positions each. So Spark transfers at most an eighth of a byte per row of a file. The
-driver holds the bitmaps of one Spark partition at a time. Executors run no Python.
+driver holds the bitmaps of one Spark partition at a time. If the caller knows that there are not many rows, the driver
+collects their addresses instead, which takes one job without a shuffle. Executors run no Python.
 Protocol: Deletion Vectors.
 """
 
@@ -16,6 +17,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.columns.names import column_named
+
+MAX_POSITIONS = 4_000_000
+"""The driver holds up to this number of positions, which take 32 MB."""
 
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
@@ -35,6 +39,20 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
             number,
             pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _POSITIONS_PER_BUCKET) for b in buckets]),
         )
+
+
+def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
+    """Yield the same as `positions_by_file` for at most `MAX_POSITIONS` rows without a repeated one, in one Spark job.
+
+    The columns `file` and `row` must have the type bigint, and no null.
+    """
+    addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
+    addresses = addresses.sort_by([("file", "ascending"), ("row", "ascending")]).combine_chunks()
+    counts = pc.value_counts(addresses["file"])  # in the order of the files, because they are sorted
+    first = 0
+    for number, count in zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True):
+        yield number, addresses["row"].slice(first, count).combine_chunks()
+        first += count
 
 
 def _positions(bits: bytearray, first: int) -> pa.Int64Array:
