@@ -67,6 +67,13 @@ def default_file_system(spark: SparkSession) -> str:
     return str(file_system.getDefaultUri(session.sessionState().newHadoopConf()).toString())
 
 
+def hadoop_setting(spark: SparkSession, name: str) -> str | None:
+    """Return a setting of Hadoop in this session; None if nobody has set it and Hadoop has no default for it."""
+    session: Any = spark._jsparkSession
+    value = session.sessionState().newHadoopConf().get(name)
+    return None if value is None else str(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
     """The listing of a folder: a Java `FileStatus[]`, and the position of each name in it."""

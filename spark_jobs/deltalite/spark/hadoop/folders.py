@@ -12,14 +12,15 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
-from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text, hadoop_setting
 from deltalite.spark.hadoop.put import has_hierarchical_namespace
 from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.storage.locations import parse_location
@@ -28,6 +29,8 @@ from deltalite.storage.log_store import StoredFile
 _log = logging.getLogger(__name__)
 _NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
 _MAX_RENAMES = 5
+_LOCAL_CLIENT_SETTING = "fs.file.impl"
+_CLIENT_WITHOUT_CHECKSUMS = "org.apache.hadoop.fs.RawLocalFileSystem"
 # Hadoop file systems that rename in one operation. On other file systems a rename may be a copy.
 _SCHEMES_WITH_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
 
@@ -48,6 +51,11 @@ class TableFolder(Protocol):
     @property
     def has_cheap_rename(self) -> bool:
         """Whether a rename is one cheap operation."""
+        ...
+
+    @property
+    def write_options(self) -> Mapping[str, str]:
+        """Options for Spark writes into this folder."""
         ...
 
     def make(self, name: str) -> None:
@@ -96,7 +104,7 @@ class TableFolder(Protocol):
 
 def folder_of(spark: SparkSession, root: str) -> TableFolder:
     """Return the folder of the table with the address `root`."""
-    return _LocalFolder(root) if parse_location(root).is_local else _HadoopFolder(HadoopFiles(spark, root))
+    return _LocalFolder(spark, root) if parse_location(root).is_local else _HadoopFolder(HadoopFiles(spark, root))
 
 
 class _LocalFolder:
@@ -104,7 +112,8 @@ class _LocalFolder:
 
     has_cheap_rename = True
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
         self._root = Path(root)
 
     @property
@@ -114,6 +123,18 @@ class _LocalFolder:
     @property
     def uri(self) -> str:
         return spark_uri(self.root)
+
+    @property
+    def write_options(self) -> Mapping[str, str]:
+        """Select Hadoop's client of local files that writes no checksum files, unless the user has chosen a client.
+
+        The default client writes a checksum file for each file, and starts the program `chmod` for both. The checksum
+        files are of no use, because they are not moved to the published files.
+        """
+        if hadoop_setting(self._spark, _LOCAL_CLIENT_SETTING) is not None:
+            return {}
+        # Without the second setting, Hadoop would use its cached client.
+        return {_LOCAL_CLIENT_SETTING: _CLIENT_WITHOUT_CHECKSUMS, f"{_LOCAL_CLIENT_SETTING}.disable.cache": "true"}
 
     def make(self, name: str) -> None:
         with self._errors():
@@ -192,6 +213,8 @@ class _LocalFolder:
 
 class _HadoopFolder:
     """A folder that Hadoop reaches."""
+
+    write_options: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files

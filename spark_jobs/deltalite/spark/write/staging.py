@@ -286,7 +286,7 @@ class StagedWrite:
     def _write(self, rows: DataFrame, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
         """Write the rows below the folder `target`, and return the files."""
         uri = f"{self._folder.uri}/{target}"
-        options = {}
+        options = dict(self._folder.write_options)
         if self._layout.max_records_per_file is not None:
             options["maxRecordsPerFile"] = str(self._layout.max_records_per_file)
         if self._layout.row_group_bytes is not None:
