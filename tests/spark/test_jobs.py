@@ -104,7 +104,8 @@ PROGRAM_THAT_PRINTS_SETTINGS = """
 from deltalite.spark.runtime.session import open_session
 
 conf = open_session("deltalite write").sparkContext.getConf()
-print([conf.get(name) for name in ("spark.app.name", "spark.redaction.regex")])
+names = ("spark.app.name", "spark.redaction.regex", "spark.python.sql.dataFrameDebugging.enabled")
+print([conf.get(name) for name in names])
 """
 
 
@@ -112,11 +113,18 @@ print([conf.get(name) for name in ("spark.app.name", "spark.redaction.regex")])
 @pytest.mark.parametrize(
     ("conf", "settings"),
     [
-        ({"spark.app.name": "sales.load", "spark.redaction.regex": "(?i)token"}, ["sales.load", "(?i)token"]),
-        pytest.param({}, ["printing.py", SECRET_NAMES], marks=pytest.mark.campaign),
+        (
+            {
+                "spark.app.name": "sales.load",
+                "spark.redaction.regex": "(?i)token",
+                "spark.python.sql.dataFrameDebugging.enabled": "true",
+            },
+            ["sales.load", "(?i)token", "true"],
+        ),
+        ({}, ["printing.py", SECRET_NAMES, "false"]),
     ],
 )
-def test_a_job_keeps_the_name_and_the_redaction_that_spark_submit_got(tmp_path, conf, settings):
+def test_a_job_keeps_the_settings_that_spark_submit_got(tmp_path, conf, settings):
     script = tmp_path / "printing.py"
     script.write_text(PROGRAM_THAT_PRINTS_SETTINGS)
     job = run_job(tmp_path, "", script=script, conf=conf)

@@ -1,6 +1,6 @@
 """The Spark session of a job, and settings that hold for one step only.
 
-The session has the user's configuration from `spark-submit`. Apart from the two settings of `open_session`, this
+The session has the user's configuration from `spark-submit`. Apart from the three settings of `open_session`, this
 library overrides settings for one step only, and restores them after the step. A notebook, for example, shares its
 session with other code.
 """
@@ -22,6 +22,7 @@ from deltalite.spark.runtime.scala_reflection import initialize_scala_reflection
 
 STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """Options with which a read leaves out no file and no part of a file, even if the session's settings allow it."""
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 _REDACTION = "spark.redaction.regex"
 _TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -31,6 +32,10 @@ def open_session(app_name: str) -> SparkSession:
 
     The Spark UI and the event log hide the settings that this library treats as secrets, unless the user has set
     `spark.redaction.regex`. Spark's own pattern does not cover account keys of Azure.
+
+    PySpark sends the line of Python of each operation on a column to the JVM, with ten requests, so that errors show
+    it. The lines of this library mean nothing to users, so the session sends none, unless the user has set
+    `spark.python.sql.dataFrameDebugging.enabled`.
 
     `app_name` is used only without `spark-submit`, which always sets a name.
     """
@@ -42,6 +47,8 @@ def open_session(app_name: str) -> SparkSession:
         builder = builder.appName(app_name)
     if not submitted_conf.contains(_REDACTION):
         builder = builder.config(_REDACTION, SECRET_NAMES)
+    if not submitted_conf.contains(_CALL_SITES):
+        builder = builder.config(_CALL_SITES, "false")
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains(_TIME_ZONE):
         session.conf.set(_TIME_ZONE, "UTC")
