@@ -50,7 +50,7 @@ DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # The checks of lint, each as a target, so that make runs two of them at the same time.
 CHECKS := check-types check-language check-style check-format
 
-.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench bench-suites demo demo-ui clean
+.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint $(CHECKS) format pages pictures docs bench bench-suites timeline demo demo-ui clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -140,6 +140,9 @@ docs: pages ## Refresh the pages, and build the site into docs/_build/html
 
 bench: setup ## Run the benchmarks, and say what became slower since the last release (ARGS="bench_scan bench_rows")
 	@.venv/bin/python benchmarks/run.py $(ARGS)
+
+timeline: setup ## Measure the steps of a small append, and draw them for the documentation
+	PYTHONPATH=. .venv/bin/python benchmarks/task_timeline.py
 
 bench-suites: setup reference ## Run the standard benchmarks, and make docs/benchmarks.md (SUITES="merge load" for some, SCALE=0.1)
 	PYTHONPATH=".:$$(echo .venv-reference/lib/python*/site-packages)" .venv/bin/python -m benchmarks.suites --scale $(SCALE) $(ARGS) $(SUITES)

@@ -16,6 +16,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from measuring import TimedPair, print_table
 
@@ -36,11 +37,12 @@ from deltalite.installation.class_archive_making import make_archive  # noqa: E4
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 _RUN_IDS = map(str, itertools.count())  # each run is a new one, so no append is skipped
+EMPTY_SCRIPT = Path(FOLDER, "empty.py")
 EMPTY_JOB = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().stop()\n"
 
 
-def append(setting: str) -> None:
-    """Run a task that appends one row."""
+def append(setting: str) -> dict[str, Any]:
+    """Run a task that appends one row, and return its result. `setting` is `[deltalite] class_archive`."""
     os.environ["AIRFLOW__DELTALITE__CLASS_ARCHIVE"] = setting
     task = DeltaWriteOperator(
         task_id="append", table=f"{FOLDER}/table", source={"format": "text", "path": __file__}, query="SELECT 1 AS id"
@@ -49,22 +51,26 @@ def append(setting: str) -> None:
         dag_id="bench", task_id="append", run_id=next(_RUN_IDS), map_index=-1, try_number=1, max_tries=0, stats_tags={}
     )
     dag_run = SimpleNamespace(start_date=datetime.fromtimestamp(0, tz=UTC))
-    task.execute({"ti": ti, "dag_run": dag_run, "outlet_events": defaultdict(SimpleNamespace)})
+    return task.execute({"ti": ti, "dag_run": dag_run, "outlet_events": defaultdict(SimpleNamespace)})
 
 
-def main() -> None:
-    """Measure the sides, and print a table."""
-    script = Path(FOLDER, "empty.py")
-    script.write_text(EMPTY_JOB)
+def submit_empty_job() -> None:
+    """Run `spark-submit` with a script that opens a session and stops it."""
+    EMPTY_SCRIPT.write_text(EMPTY_JOB)
+    subprocess.run(["spark-submit", "--master", "local[2]", str(EMPTY_SCRIPT)], check=True, capture_output=True)
+
+
+def make_class_archive() -> None:
+    """Make the archive of Spark's classes. Exit if this is impossible."""
     archive = make_archive("spark-submit", os.environ)
     if archive is None:
         raise SystemExit("Made no archive.")
     print(f"made an archive of {archive.size_bytes / 2**20:.0f} MiB in {archive.seconds or 0:.0f} s")
 
-    def submit_empty_job() -> None:
-        command = ["spark-submit", "--master", "local[2]", str(script)]
-        subprocess.run(command, check=True, capture_output=True)
 
+def main() -> None:
+    """Measure the sides, and print a table."""
+    make_class_archive()
     pairs = [
         TimedPair(name="small append with an archive", peer="without an archive", target=0.7),
         TimedPair(name="small append with an archive", peer="empty spark-submit", target=0.7),

@@ -20,7 +20,7 @@ from deltalite.requests import Source, WriteRequest
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 8_000_000
 ROUNDS = 5
 FOLDER = Path(".benchmarks").resolve()
-SOURCE, PARQUET, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "parquet", FOLDER / "table"
+SOURCE, PARQUET, TABLE = FOLDER / f"write-{ROWS}", FOLDER / "parquet", FOLDER / "table"
 
 
 def make_source(spark: SparkSession) -> None:

@@ -1,9 +1,12 @@
-"""The plots of the page: ratio bars and growth curves, as SVG files that are the same in each run."""
+"""The plots of the benchmarks: ratio bars, growth curves and stacked bars.
+
+The SVG files of the same results are the same in each run.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -81,6 +84,22 @@ def growth_curves(cases: Sequence[Case], path: Path, *, axis: str) -> None:
         for axes in figure.axes[len(groups) :]:
             axes.set_axis_off()
         figure.legend(loc="outside upper right", ncols=len(sides), frameon=False)
+        _save(figure, path)
+
+
+def stacked_bars(rows: Mapping[str, Mapping[str, float]], labels: Mapping[str, str], path: Path) -> None:
+    """Draw a bar for each row: its parts one after the other, in the order of `labels`, with their seconds."""
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(8, 1.4 + 0.6 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        for number, (part, label) in enumerate(labels.items()):
+            seconds = [parts.get(part, 0.0) for parts in rows.values()]
+            starts = [sum(parts.get(earlier, 0.0) for earlier in list(labels)[:number]) for parts in rows.values()]
+            bars = axes.barh(list(rows), seconds, left=starts, label=label, color=mpl.colormaps["tab20"](number))
+            axes.bar_label(bars, [f"{length:.1f}" if length >= 0.25 else "" for length in seconds], label_type="center")
+        axes.invert_yaxis()
+        axes.set_xlabel("seconds")
+        figure.legend(loc="outside upper left", ncols=4, frameon=False)
         _save(figure, path)
 
 
