@@ -26,7 +26,9 @@ from deltalite.errors import InvalidRequestError
 _CONTAINER = "spark-kubernetes-driver"
 _FINAL_PHASES = ("Succeeded", "Failed")
 _MAX_LINES = 20_000
-_MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
+# The limit for the part of a pod's name that names the application. A complete name then has at most 63 characters,
+# the limit for a host name.
+_MAX_APPLICATION_CHARACTERS = 39
 _LOG_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
 _LATE_SECONDS = 60.0  # a healthy node ends a deleted pod within its grace period, or a little later
@@ -36,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 def pod_name(application: str, job_id: str) -> str:
     """Return the name of the pod for a job, such as ``sales-load-0a1b2c3d4e5f6071-driver``."""
-    readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_NAME_CHARACTERS].strip("-")
+    readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_APPLICATION_CHARACTERS].strip("-")
     return f"{readable or 'deltalite'}-{job_id}-driver"
 
 
@@ -86,7 +88,7 @@ class DriverPod:
         return True
 
     def state(self) -> DriverState:
-        """Return the state of the pod. It is also `MISSING` if a deleted pod outlives its grace period, see `status`.
+        """Return the state of the pod. `status` explains when a pod that still exists counts as `MISSING`.
 
         Raises:
             InvalidRequestError: The worker may not read pods.

@@ -154,11 +154,11 @@ class PodSecrets:
 
 @cache
 def _packed_library(library: Path) -> bytes:
-    """Return the modules of a library without the compiled ones, as a compressed zip file.
+    """Return a zip file with the sources of a library, compressed with gzip.
 
-    The file name of the library has the hash of its modules. A Secret holds at most 1 MiB, which is too little for the
-    compiled modules. The function compresses all modules together, because the result is a third smaller than if it
-    compressed each module.
+    The cache is valid, because the file name of a library contains the hash of its modules. A Secret holds at most
+    1 MiB, which is too little for the compiled modules. The function compresses all modules together, because the
+    result is a third smaller than if it compressed each module.
     """
     return gzip.compress(library_zip(sources_in_zip(library), is_compressed=False), compresslevel=6, mtime=0)
 
@@ -166,7 +166,7 @@ def _packed_library(library: Path) -> bytes:
 def _distribute(
     secret_settings: Mapping[str, str], public_settings: Mapping[str, str], secret_name: str
 ) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:
-    """Decide for each secret setting where the driver finds it.
+    """Decide for each secret setting where driver and executors read it.
 
     Returns:
         The files of the Secret, the settings that refer to them, and the settings that only `spark-submit` can use.
@@ -195,14 +195,17 @@ def _distribute(
         references[f"spark.kubernetes.executor.secrets.{secret_name}"] = _JOB_FOLDER
     if driver_settings:
         files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
-        # Options with a secret are in the file, too.
+        # If this setting of the user is secret, the file already contains its options.
         options = "" if _OPTIONS_SETTING in secret_settings else public_settings.get(_OPTIONS_SETTING, "")
         references[_OPTIONS_SETTING] = f"{options} @{_JOB_FOLDER}/{_JAVA_ARGUMENTS}".strip()
     return files, references, submission_settings
 
 
 def _library_secret_name(files: Mapping[str, bytes]) -> str:
-    """Return the name of the Secret with these files. Two zip files of one release may differ by their compression."""
+    """Return the name of the Secret with these files.
+
+    The name contains a hash, because two workers with the same release may compress the library differently.
+    """
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())

@@ -73,8 +73,8 @@ class TaskLinks:
     def store_commit_link(self, table: str, version: int | None) -> None:
         """Store the link to the commit of a version.
 
-        Without `[deltalite] commit_link`, the link leads to the tab of the task, which also shows local tables. The
-        method stores no link if `version` is None, if the setting gives no web address, or if the tab has no known
+        Without `[deltalite] commit_link`, the link leads to the task's tab, which also shows commits to local tables.
+        The method stores no link if `version` is None, if the setting gives no web address, or if the tab has no known
         address.
         """
         template = conf.get("deltalite", "commit_link", fallback=None)

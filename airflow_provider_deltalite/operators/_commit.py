@@ -85,7 +85,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return parameters | {"identity": RunIdentity(app_id="known when the task runs", on_rerun=on_rerun)}
 
     def prepare_request(self, request: Request, context: Context) -> Request:
-        """Add the run identity to the request, and redact `user_metadata`, which the table's history shows."""
+        """Add the run identity, and a person's approval if it still applies. Redact secrets in `user_metadata`."""
         from deltalite.redaction import redacted, secret_values
 
         commit_request = cast("CommitRequest", request)
@@ -133,7 +133,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return find_finished_run(self, store, cast("CommitRequest", request))
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the commit of this DAG run. If a job that succeeded made none, its sources may have nothing new."""
+        """Return the result of `find_finished_run`. After a failed job, return only the result of a commit."""
         result = self.find_finished_run(store, request)
         return None if failed and result is not None and result.skip_reason else result
 

@@ -25,7 +25,7 @@ from deltalite.protocol.properties import (
 
 # Data files are valid with any value of these properties. They control statistics, the names and sizes of new files,
 # deletion vectors, commit timestamps, checkpoints, and retention.
-_HARMLESS = frozenset(
+_HARMLESS_PROPERTIES = frozenset(
     {
         "delta.checkpoint.writeStatsAsJson",
         "delta.checkpoint.writeStatsAsStruct",
@@ -52,9 +52,10 @@ _HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-_NOT_ROW_METADATA = ("comment", HIGH_WATER_MARK)
+# The meaning of rows does not depend on this metadata of columns.
+_IGNORED_COLUMN_METADATA = ("comment", HIGH_WATER_MARK)
 # These features, when active, do not constrain data files: they concern readers, maintenance or the commit itself.
-_NOT_FILE_FEATURES = frozenset(
+_FEATURES_WITHOUT_FILE_RULES = frozenset(
     {
         "checkpointProtection",
         "deletionVectors",
@@ -98,7 +99,7 @@ def conflict_in_protocol(
     newly_active = [
         name
         for name in active
-        if name not in _NOT_FILE_FEATURES and not is_in_force(name, read_protocol, read_metadata)
+        if name not in _FEATURES_WITHOUT_FILE_RULES and not is_in_force(name, read_protocol, read_metadata)
     ]
     return f"it activates {', '.join(newly_active)}" if newly_active else None
 
@@ -143,21 +144,24 @@ def conflict_in_metadata(read_metadata: Metadata, new_metadata: Metadata) -> str
 
 
 def _is_harmless(key: str) -> bool:
-    return not key.lower().startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+    return not key.lower().startswith("delta.") or key in _HARMLESS_PROPERTIES or key.startswith(_HARMLESS_PREFIXES)
 
 
 def _is_same_for_rows(schema_string: str, other_schema_string: str) -> bool:
     """Whether two schemas (JSON) differ at most in comments and in the high-water marks of IDENTITY columns.
 
-    The marks do not matter here. A commit that generates IDENTITY values sets the metadata, so it conflicts with every
-    other commit that sets the metadata.
+    The high-water marks do not matter here. A commit that generates IDENTITY values sets the metadata, so it conflicts
+    with every other commit that sets the metadata.
     """
 
     def without_ignored_metadata(members: dict[str, Any]) -> dict[str, Any]:
         metadata = members.get("metadata")
         if not isinstance(metadata, dict):
             return members
-        return {**members, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_ROW_METADATA}}
+        return {
+            **members,
+            "metadata": {key: value for key, value in metadata.items() if key not in _IGNORED_COLUMN_METADATA},
+        }
 
     try:
         schema, other_schema = (

@@ -60,7 +60,7 @@ def damaged_copies(data, file_format):
         tail[position] ^= 0x5A
     kinds = {"cut": data[: len(data) // 2], "middle": bytes(middle), "tail": bytes(tail), "other": b"<html>\n" * 99}
     if file_format == "orc":
-        del kinds["middle"]  # plain text in a page of an ORC file has no checksum
+        del kinds["middle"]  # texts in an ORC file have no checksum, so Spark reads changed texts without an error
     return kinds
 
 
@@ -96,7 +96,7 @@ def test_an_unreadable_file_of_each_format_does_not_block_the_other_files(
 
 
 def zipped(*ids, name=lambda number: "n"):
-    """The content of a compressed CSV file; `name` gives the name of each row."""
+    """Return the content of a compressed CSV file with these ids. `name` returns the name for an id."""
     return gzip.compress("".join(["id,name\n", *(f"{number},{name(number)}\n" for number in ids)]).encode())
 
 
@@ -127,16 +127,30 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     assert (validation.metrics["numQuarantinedRows"], validation.metrics["numUnreadableFiles"]) == (1, 1)
     (landing / "bad.csv.gz").unlink()
     assert folder_content(tmp_path) == before
+
+
+def test_an_unreadable_file_is_loaded_after_its_repair(spark, landing, table, quarantine):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
+    options = {"quarantine": str(quarantine), "pattern": "*.gz"}
     write_bytes(landing, "a.csv.gz", CUT)
-    result = copy_files(spark, table, landing, **options | {"max_bad_share": None})
+    result = copy_files(spark, table, landing, **options, run="r")
     assert (result.version, rows(table), quarantined_rows(quarantine)) == (1, [], [("a.csv.gz", None, None)])
     write_bytes(landing, "a.csv.gz", zipped(1, 2), second=2)
-    copy_files(spark, table, landing, **options | {"run": "repaired"})
-    assert rows(table) == [(1, "n"), (2, "n")], "a file is loaded after its repair"
+    copy_files(spark, table, landing, **options, run="repaired")
+    assert rows(table) == [(1, "n"), (2, "n")]
+
+
+def test_an_unreadable_file_in_a_partition_folder_is_quarantined_in_a_load_with_a_query(
+    spark, landing, table, quarantine
+):
+    define_table(spark, TableRequest(table=str(table), schema=SCHEMA))
     write_bytes(landing, "day=1/c.csv.gz", CUT)
-    with_query = {"schema": SCHEMA, "query": "SELECT id + day AS id, name FROM source", "max_bad_share": 1}
-    result = copy_files(spark, table, landing, **options | with_query | {"run": "query"})
-    assert (result.metrics["numOutputRows"], len(quarantined_rows(quarantine))) == (0, 2)
+    result = copy_files(
+        spark, table, landing, run="r", schema=SCHEMA, quarantine=str(quarantine), pattern="*.gz", max_bad_share=1,
+        query="SELECT id + day AS id, name FROM source",
+    )  # fmt: skip
+    assert result.metrics["numOutputRows"] == 0
+    assert quarantined_rows(quarantine) == [("c.csv.gz", None, None)]
 
 
 def test_bad_records_and_unreadable_files_survive_a_failed_attempt(spark, landing, table, quarantine, monkeypatch):
@@ -182,39 +196,42 @@ def test_a_file_that_changes_or_disappears_during_the_load_is_not_quarantined(
     options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 1}
     write_bytes(landing, "a.csv.gz", zipped(1))
     write_bytes(landing, "b.csv.gz", CUT)
-    deliver = unreadable_files_module.FileChecker._delivered_bytes
+    delivered_bytes = unreadable_files_module.FileChecker._delivered_bytes
 
-    def run_with(action):
-        def delivered_after_action(checker, address):
-            action(landing / "b.csv.gz")
-            return deliver(checker, address)
+    def copy_during(change):
+        def delivered_bytes_after_change(checker, address):
+            change(landing / "b.csv.gz")
+            return delivered_bytes(checker, address)
 
-        monkeypatch.setattr(unreadable_files_module.FileChecker, "_delivered_bytes", delivered_after_action)
+        monkeypatch.setattr(unreadable_files_module.FileChecker, "_delivered_bytes", delivered_bytes_after_change)
         copy_files(spark, table, landing, conflict_retries=0, **options)
 
     with pytest.raises(SourceNotFoundError, match="no longer exists"):
-        run_with(lambda file: file.unlink())
+        copy_during(lambda file: file.unlink())
     write_bytes(landing, "b.csv.gz", CUT)
     with pytest.raises(StorageError, match=r"b\.csv\.gz"):
-        run_with(lambda file: (file.unlink(), file.mkdir()))
+        copy_during(lambda file: (file.unlink(), file.mkdir()))
     (landing / "b.csv.gz").rmdir()
     write_bytes(landing, "b.csv.gz", CUT)
     with pytest.raises(SourceChangedError, match=r"b\.csv\.gz.*changed|changed.*b\.csv\.gz"):
-        run_with(lambda file: write_bytes(landing, file.name, CUT + b"x"))
+        copy_during(lambda file: write_bytes(landing, file.name, CUT + b"x"))
     assert not quarantine.exists() and loaded_names(table) == []
     monkeypatch.undo()
     write_bytes(landing, "b.csv.gz", CUT, second=3)
-    changes = [lambda: write_bytes(landing, "b.csv.gz", zipped(2), second=4)]
-    find = unreadable_files_module.FileChecker.find_unreadable
+    find_unreadable = unreadable_files_module.FileChecker.find_unreadable
 
-    def find_before_change(checker, **arguments):
-        bad = find(checker, **arguments)
-        changes.pop()()
-        return bad
+    searches = []
 
-    monkeypatch.setattr(unreadable_files_module.FileChecker, "find_unreadable", find_before_change)
+    def find_and_repair(checker, **arguments):
+        bad_files = find_unreadable(checker, **arguments)
+        searches.append(bad_files)
+        write_bytes(landing, "b.csv.gz", zipped(2), second=4)
+        return bad_files
+
+    monkeypatch.setattr(unreadable_files_module.FileChecker, "find_unreadable", find_and_repair)
     assert copy_files(spark, table, landing, **options).quarantine.rows == 0
     assert rows(table) == [(1, "n"), (2, "n")], "a file that is repaired during the search is loaded"
+    assert len(searches) == 1
 
 
 def test_a_file_whose_columns_do_not_fit_or_that_has_wrong_checksums_is_left_out(spark, landing, table, quarantine):
@@ -234,8 +251,8 @@ def test_a_file_whose_columns_do_not_fit_or_that_has_wrong_checksums_is_left_out
     assert loaded_names(table) == []
     result = copy_files(spark, table, landing, "parquet", quarantine=str(quarantine), max_bad_share=0.7)
     assert sorted(row[0] for row in rows(table)) == [1, 5]
-    table_rows = DeltaTable(str(quarantine)).to_arrow().to_pylist()
-    reasons = {row["file"].rpartition("/")[0].rpartition("/")[2]: row["reason"] for row in table_rows}
+    bad_files = DeltaTable(str(quarantine)).to_arrow().to_pylist()
+    reasons = {row["file"].rpartition("/")[0].rpartition("/")[2]: row["reason"] for row in bad_files}
     assert "'id' is bigint in the table and string in the data" in reasons["1"]
     assert "does not have these columns of the file: new (boolean)" in reasons["2"]
     assert "does not match its checksums" in reasons["4"]

@@ -118,10 +118,10 @@ def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, p
     commit_actions(store, protocol, table_metadata, read_version=-1)
     for number in range(1, 28):
         pq.write_table(pa.table({"id": pa.array([number, number + 1], pa.int64())}), tmp_path / f"f{number}")
-        bounds = {"numRecords": 2, "minValues": {"id": number}, "maxValues": {"id": number + 1}, "nullCount": {"id": 0}}
+        stats = {"numRecords": 2, "minValues": {"id": number}, "maxValues": {"id": number + 1}, "nullCount": {"id": 0}}
         size = (tmp_path / f"f{number}").stat().st_size
         values = {"day": f"2026-01-0{number % 2 + 1}"}
-        commit_actions(store, add(f"f{number}", partition_values=values, size_bytes=size, stats=json.dumps(bounds)))
+        commit_actions(store, add(f"f{number}", partition_values=values, size_bytes=size, stats=json.dumps(stats)))
         after_commit(store, number)
     names = [path.name for path in (tmp_path / "_delta_log").iterdir()]
     kinds = (".crc", ".compacted.json", ".checkpoint.", "_last_checkpoint")

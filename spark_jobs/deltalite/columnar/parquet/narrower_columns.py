@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NarrowerColumns:
-    """The check of a table's files, one after the other. The object keeps the layout of the last file."""
+    """Checks the files of a table for columns with a narrower type. The object keeps the layout of the last file."""
 
     def __init__(self, table: TableSchema) -> None:
         self._table = table

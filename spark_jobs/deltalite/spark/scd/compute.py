@@ -22,7 +22,7 @@ def compute_scd(
 
     Args:
         request: the request.
-        layout: the columns.
+        layout: the columns of the table, and their roles.
         source: rows of the source, without nulls in keys and sequence.
         source_size: the size of the source.
         table: rows of the table with the columns of the layout, among them all rows of the source's keys.
@@ -33,16 +33,17 @@ def compute_scd(
         SourceError: a row cannot be computed.
         CorruptDataFileError: a file of the table cannot be read.
     """
-    added = new_events(source, layout)
-    keys = broadcast_if_small(added.select(KEY).distinct(), source_size)
-    rows = rows_of_keys(table, layout, keys)
+    source_events = new_events(source, layout)
+    keys = broadcast_if_small(source_events.select(KEY).distinct(), source_size)
+    table_rows = rows_of_keys(table, layout, keys)
     if request.scd_type == NEWEST_ROWS:
-        events = newest_events(rows, layout).unionByName(added, allowMissingColumns=True)
-        return compute_changes(newest_changes(events, layout, request.on_same_sequence), layout, root=request.table)
-    events = history_events(rows, layout).unionByName(added, allowMissingColumns=True)
-    return compute_changes(history_changes(events, layout, request.on_same_sequence), layout, root=request.table)
+        events_of, changes_of = newest_events, newest_changes
+    else:
+        events_of, changes_of = history_events, history_changes
+    events = events_of(table_rows, layout).unionByName(source_events, allowMissingColumns=True)
+    return compute_changes(changes_of(events, layout, request.on_same_sequence), layout, root=request.table)
 
 
 def empty_table(spark: SparkSession, layout: Layout) -> DataFrame:
-    """Return the rows of a table that does not exist."""
+    """Return a frame without rows, which stands for a table that does not exist yet."""
     return no_rows(spark, layout.schema)

@@ -171,7 +171,7 @@ def _changes(rows: DataFrame, layout: Layout) -> DataFrame:
         & stored["current"].eqNullSafe(current)
         & comparable(stored[_EVENTS], events_type).eqNullSafe(comparable(F.col(_EVENTS), events_type))
     )
-    added = {
+    added_values = {
         layout.valid_from: F.col(_BEGIN),
         layout.valid_to: F.col(_END),
         layout.current: current,
@@ -179,7 +179,7 @@ def _changes(rows: DataFrame, layout: Layout) -> DataFrame:
     }
     return rows.select(
         KEY,
-        F.when(stored.isNull() | ~is_same, layout.new_row(added)).alias(NEW_ROW),
+        F.when(stored.isNull() | ~is_same, layout.new_row(added_values)).alias(NEW_ROW),
         REMOVED,
         (F.col("group") == 1).alias("is_first"),
         (stored.isNull() & F.col("is_row")).alias(OPENED),

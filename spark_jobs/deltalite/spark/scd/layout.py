@@ -89,11 +89,11 @@ class Layout:
         fields = {field.name: field for field in self.schema}
         return new_table_schema(StructType(tuple(fields[name] for name in names)))
 
-    def new_row(self, added: Mapping[str, Column]) -> Column:
-        """Return a row of the table as a struct, from the columns `key`, `tracked` and `untracked` and from `added`."""
+    def new_row(self, added_values: Mapping[str, Column]) -> Column:
+        """Return a row as a struct: the values in `key`, `tracked` and `untracked`, and those of the added columns."""
         structs = {"key": self.keys, "tracked": self.tracked, "untracked": self.untracked}
         columns = {name: F.col(struct)[name] for struct, names in structs.items() for name in names}
-        return F.struct(*[{**columns, **added}[name].alias(name) for name in self.schema.names])
+        return F.struct(*[{**columns, **added_values}[name].alias(name) for name in self.schema.names])
 
     def _type_of(self, name: str) -> DataType:
         return next(field.type for field in self.schema if field.name == name)

@@ -71,10 +71,10 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
     is_same = is_same & comparable_tracked(layout, stored_tracked).eqNullSafe(comparable_tracked(layout))
     was_current = F.coalesce(stored["current"], F.lit(False))
     has_no_sequence = F.col("has_no_sequence")
-    added = {layout.valid_from: sequence, layout.current: current}
+    added_values = {layout.valid_from: sequence, layout.current: current}
     return newest.select(
         KEY,
-        F.when(stored.isNull() | ~is_same, layout.new_row(added)).alias(NEW_ROW),
+        F.when(stored.isNull() | ~is_same, layout.new_row(added_values)).alias(NEW_ROW),
         F.array().cast(f"array<{spark_type(layout.stored_sequence_type).simpleString()}>").alias(REMOVED),
         F.lit(True).alias("is_first"),
         (~was_current & current).alias(OPENED),
