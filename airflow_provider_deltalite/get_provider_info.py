@@ -156,8 +156,9 @@ def get_provider_info() -> dict[str, Any]:
                     "class_archive": {
                         "description": (
                             "Whether drivers on this worker start with an archive of Spark's classes. use: tasks use "
-                            "an archive that `deltalite warm-up` made. auto: also, after a job in local mode, a worker "
-                            "without an archive makes one in the background. off: tasks use and make no archive."
+                            "an archive that `deltalite warm-up` made. auto: as use; after a job in local mode, a "
+                            "worker without an archive also makes one in the background. off: tasks use and make no "
+                            "archive."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

@@ -3,8 +3,8 @@
 `[deltalite] class_archive` decides:
 
 - `use` (the default): tasks use an archive that `deltalite warm-up` made.
-- `auto`: also, after a successful job in local mode, a worker without an archive starts `deltalite warm-up` in the
-  background.
+- `auto`: as `use`. After a successful job in local mode, a worker without an archive also starts `deltalite warm-up` in
+  the background.
 - `off`: neither.
 
 No problem with an archive fails or delays a task.

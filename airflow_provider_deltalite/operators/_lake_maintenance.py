@@ -33,7 +33,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
 
     The job measures each table from its log, and runs only the steps that are due by the thresholds below. It maintains
     several tables at the same time, the ones with the largest gain first. The steps are those of
-    ``DeltaOptimizeOperator``, ``DeltaCheckpointOperator`` and ``DeltaVacuumOperator``. A clustered table is clustered.
+    ``DeltaOptimizeOperator``, ``DeltaCheckpointOperator`` and ``DeltaVacuumOperator``. An optimize clusters the rows of
+    a clustered table.
 
     - One table's failure stops no other table. The task fails after all tables were tried, and the error names the
       failed tables. Airflow retries the task if a retry can succeed for at least one of them.

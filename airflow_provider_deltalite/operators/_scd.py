@@ -50,8 +50,8 @@ class DeltaScdOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     :param sequence_by: The column, or a Spark SQL expression on the source's columns, that orders the rows of a key:
         a time, a date, a number or a text. (templated)
     :param scd_type: 2 keeps the history, 1 the newest row of each key. (templated)
-    :param track: Type 2: the columns of which a new value makes a new row. Other columns show the newest value of the
-        row's range. By default, all columns except the keys and the columns that ``sequence_by`` reads. (templated)
+    :param track: Type 2: a new value in one of these columns makes a new row. Other columns show the newest value of
+        the row's range. By default, all columns except the keys and the columns that ``sequence_by`` reads. (templated)
     :param delete_when: Spark SQL on the source's columns: a row for which it is true deletes its key. (templated)
     :param exclude: Columns of the source that the table does not get, such as the column of ``delete_when``.
         (templated)
@@ -60,7 +60,8 @@ class DeltaScdOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     :param valid_from: The name of the column with the beginning of a row's range. (templated)
     :param valid_to: The name of the column with the end of a row's range, null for a current row. (templated)
     :param current: The name of the column that is true for the current row of a key. (templated)
-    :param events: The name of the column with source rows that make no row, such as repeated values. (templated)
+    :param events: The name of the column for source rows that the other columns do not show, such as repeats.
+        (templated)
     :param merge_schema: Add source columns that the table lacks, and write NULL for columns that the source lacks. In a
         table with ``delta.enableTypeWidening``, also widen columns to the types of the source. (templated)
     :param partition_by: The partition columns, in order, of a table that the task creates. (templated)

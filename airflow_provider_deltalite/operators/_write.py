@@ -44,8 +44,8 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         "changed_at"}``. ``order_by`` is a Spark SQL expression or a list of them; ``keep`` is ``last`` (the default) or
         ``first``. Rows that are equal in all columns count as one. The task fails if other rows of a key have the same
         order. (templated)
-    :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which does
-        nothing if the table exists. (templated)
+    :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which writes
+        no rows if the table exists. (templated)
     :param partition_by: The partition columns of a new table, in order. They must equal those of an existing table,
         unless ``overwrite_schema`` replaces them. (templated)
     :param replace_where: With ``overwrite``: a predicate. The write replaces the rows that satisfy it, and each new row
