@@ -55,7 +55,7 @@ from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
 from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions, updates_read_target
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
-from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
+from deltalite.spark.merge.matching import Matches, ResolvedMerge, SourceRows, check_single_matches, find_matches
 from deltalite.spark.merge.result_rows import (
     counts_without_match,
     inserted_rows,
@@ -131,7 +131,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
         base=base,
         target=target,
         on=on,
-        merge=MergeRows(
+        merge=ResolvedMerge(
             source=SourceRows.of(source.rows, candidates.source_size, columns.key),
             actions=actions,
             base_schema=base.schema,
@@ -173,7 +173,7 @@ class MergePlan:
     base: Snapshot
     target: WriteTarget
     on: JoinCondition
-    merge: MergeRows
+    merge: ResolvedMerge
     source_versions: Mapping[str, int]
     may_match: Predicate
     may_lack_match: Predicate

@@ -52,8 +52,8 @@ class SourceRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRows:
-    """The values that all steps of one merge share: source rows, actions, and the columns of the frames.
+class ResolvedMerge:
+    """One merge with its clauses resolved: the source rows, the actions, and the columns of the frames.
 
     - `base_schema`, `schema`: the table's columns before and after the merge.
     - `columns`: the names of the helper columns.
@@ -104,13 +104,13 @@ class Matches:
 
 @contextmanager
 def find_matches(
-    target: DataFrame, merge: MergeRows, on: JoinCondition, *, on_text: str, root: str
+    target: DataFrame, merge: ResolvedMerge, on: JoinCondition, *, on_text: str, root: str
 ) -> Iterator[Matches]:
     """Match addressed target rows with source rows, and yield the matches.
 
     Args:
         target: rows of the table, with the columns `file` and `row`.
-        merge: the merge.
+        merge: the merge, with the source rows.
         on: the condition ON.
         on_text: the SQL of `on`, for errors.
         root: the address of the table, for errors.

@@ -13,13 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import SOURCE, TARGET, column_named
-from deltalite.spark.merge.matching import Matches, MergeRows
+from deltalite.spark.merge.matching import Matches, ResolvedMerge
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import action_number, target_column
 from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
 
 
-def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedRows:
+def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> ChangedRows:
     """Apply the clauses to the addressed rows of files, and return the rows with their actions.
 
     The rows have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows,
@@ -59,7 +59,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     )
 
 
-def rows_updated_by_source(matches: Matches, merge: MergeRows) -> DataFrame:
+def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
     """Return the new rows of updates, as `ChangedRows.updated` has them, without a read of the table.
 
     The values of the updates must not read the table, which must not have row ids. `reads_target` tells the former.
@@ -74,7 +74,7 @@ def rows_updated_by_source(matches: Matches, merge: MergeRows) -> DataFrame:
     )
 
 
-def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) -> dict[int, dict[int, int]]:
+def counts_without_match(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> dict[int, dict[int, int]]:
     """Return the number of target rows without a match, by file number and by action."""
     columns = merge.columns
     pairs = matches.pairs.select(column_named(columns.pair_file), column_named(columns.pair_row))
@@ -90,7 +90,7 @@ def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) ->
     return counts
 
 
-def inserted_rows(matches: Matches, merge: MergeRows) -> NewRows:
+def inserted_rows(matches: Matches, merge: ResolvedMerge) -> NewRows:
     """Return the new rows: those that a clause makes from source rows without a match."""
     source, columns, not_matched = merge.source, merge.columns, merge.actions.not_matched
     keys = broadcast_if_small(matches.pairs.select(column_named(columns.key)), Size.of_addresses(matches.count))

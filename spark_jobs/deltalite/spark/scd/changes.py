@@ -27,7 +27,13 @@ from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.scd.events import CONFLICTS, DUPLICATES, KEY, LATE
 from deltalite.spark.scd.layout import Layout
 
-NEW_ROW, REMOVED, OPENED, CLOSED, CONFLICT = "new_row", "removed", "opened", "closed", "conflict"
+NEW_ROW, REMOVED, OPENED, CLOSED, CONFLICTING_SEQUENCE = (
+    "new_row",
+    "removed",
+    "opened",
+    "closed",
+    "conflicting_sequence",
+)
 _MAX_SHOWN_KEYS = 3
 _MAX_SHOWN_CHARACTERS = 200
 
@@ -81,7 +87,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
 
 def _row_without_begin(changes: DataFrame, layout: Layout, root: str) -> ConstraintViolationError | None:
     """Return the error for rows of the table without a sequence, None if there are none. The source has no such row."""
-    keys = _shown_rows(changes.where(F.col(CONFLICT).isNull()), F.col(KEY))
+    keys = _shown_rows(changes.where(F.col(CONFLICTING_SEQUENCE).isNull()), F.col(KEY))
     if not keys:
         return None
     return ConstraintViolationError(
@@ -92,7 +98,7 @@ def _row_without_begin(changes: DataFrame, layout: Layout, root: str) -> Constra
 
 
 def _ambiguous_rows(changes: DataFrame, layout: Layout) -> AmbiguousRowsError:
-    rows = _shown_rows(changes, F.struct(F.col(f"{KEY}.*"), F.col(CONFLICT).alias(layout.valid_from)))
+    rows = _shown_rows(changes, F.struct(F.col(f"{KEY}.*"), F.col(CONFLICTING_SEQUENCE).alias(layout.valid_from)))
     return AmbiguousRowsError(
         "Nothing was written: rows of one key and one sequence differ, in the source or between source and table. "
         f"Some of them: {rows}.",

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.requests import OnSameSequence
 from deltalite.spark.columns.comparing import comparable
 from deltalite.spark.columns.types import spark_type
-from deltalite.spark.scd.changes import CLOSED, CONFLICT, NEW_ROW, OPENED, REMOVED
+from deltalite.spark.scd.changes import CLOSED, CONFLICTING_SEQUENCE, NEW_ROW, OPENED, REMOVED
 from deltalite.spark.scd.events import (
     CONFLICTS,
     DELETED,
@@ -135,7 +135,7 @@ def _rows(events: DataFrame, layout: Layout) -> DataFrame:
         F.first(F.when(begins, stored), ignorenulls=True).alias(STORED),
         F.collect_list(F.when(~begins & stored.isNotNull(), sequence)).alias(REMOVED),
         F.count_if(CONFLICTS).alias(CONFLICTS),
-        F.min(F.when(F.col(CONFLICTS), sequence)).alias(CONFLICT),
+        F.min(F.when(F.col(CONFLICTS), sequence)).alias(CONFLICTING_SEQUENCE),
         F.sum(DUPLICATES).alias(DUPLICATES),
         F.count_if(LATE).alias(LATE),
     )
@@ -185,7 +185,7 @@ def _changes(rows: DataFrame, layout: Layout) -> DataFrame:
         (stored.isNull() & F.col("is_row")).alias(OPENED),
         (F.coalesce(stored["current"], F.lit(False)) & ~current).alias(CLOSED),
         CONFLICTS,
-        CONFLICT,
+        CONFLICTING_SEQUENCE,
         DUPLICATES,
         LATE,
     )

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.requests import OnSameSequence
 from deltalite.spark.columns.types import spark_type
-from deltalite.spark.scd.changes import CLOSED, CONFLICT, NEW_ROW, OPENED, REMOVED
+from deltalite.spark.scd.changes import CLOSED, CONFLICTING_SEQUENCE, NEW_ROW, OPENED, REMOVED
 from deltalite.spark.scd.events import (
     CONFLICTS,
     DELETED,
@@ -80,7 +80,7 @@ def newest_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSe
         (~was_current & current).alias(OPENED),
         (was_current & ~current).alias(CLOSED),
         F.when(has_no_sequence, 1).otherwise(F.col(CONFLICTS)).alias(CONFLICTS),
-        F.when(~has_no_sequence, sequence).alias(CONFLICT),
+        F.when(~has_no_sequence, sequence).alias(CONFLICTING_SEQUENCE),
         DUPLICATES,
         LATE,
     )
