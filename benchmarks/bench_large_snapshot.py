@@ -8,6 +8,7 @@ synthetic and stay in `.benchmarks/` (1.5 GB). To measure another number of file
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path, PurePath
 
@@ -37,9 +38,9 @@ def write_log(files: int) -> None:
     if (log / f"{COMMITS:020d}.json").exists():
         return
     log.mkdir(parents=True, exist_ok=True)
-    part_count = files // FILES_PER_PART
+    part_count = math.ceil(files / FILES_PER_PART)
     for part in range(part_count):
-        numbers = range(part * FILES_PER_PART, (part + 1) * FILES_PER_PART)
+        numbers = range(part * FILES_PER_PART, min((part + 1) * FILES_PER_PART, files))
         rows = checkpoint_of(numbers, with_first_actions=part == 0)
         pq.write_table(rows, log / PurePath(part_name(0, part + 1, part_count)).name)
     (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": files + 2, "parts": part_count}))

@@ -38,7 +38,7 @@ STEPS = {
     "write": "write",
     "commit": "commit",
     "after_commit": "after the commit",
-    "stop": "Spark stops",
+    "stop": "Spark stops, the operator returns",
 }
 
 

@@ -94,7 +94,7 @@ def table_scans(monkeypatch):
     return file_counts
 
 
-@pytest.mark.parametrize("max_positions", [row_positions.MAX_POSITIONS, 0])
+@pytest.mark.parametrize("max_few_positions", [row_positions.MAX_FEW_POSITIONS, 0])
 @pytest.mark.parametrize(
     ("changes", "properties", "by_source", "num_scans"),
     [
@@ -109,9 +109,9 @@ def table_scans(monkeypatch):
     ids=["all columns", "values of the source", "values of the table", "feed", "row ids", "no pair", "no vectors"],
 )
 def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_something(
-    spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_positions
+    spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_few_positions
 ):
-    monkeypatch.setattr(command, "MAX_POSITIONS", max_positions)
+    monkeypatch.setattr(command, "MAX_FEW_POSITIONS", max_few_positions)
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=properties)
     source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "8L, -1", "12L, 12")

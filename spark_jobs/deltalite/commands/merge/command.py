@@ -66,7 +66,7 @@ from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, file_numbers, scan_addressed
-from deltalite.spark.scan.row_positions import MAX_POSITIONS, few_positions_by_file, positions_by_file
+from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS, few_positions_by_file, positions_by_file
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
 
@@ -239,20 +239,21 @@ class MergePlan:
             return touched
         # Only pairs change rows, and the files are not written again. So the pairs have all that the commit needs,
         # except values of the table's rows.
+        touched = replace(touched, positions=partial(self._changed_positions, matches, files))
+        updates = [action for action in merge.actions.matched.values() if action.kind is ActionKind.UPDATE]
         needs_old_rows = merge.row_ids is not None or updates_read_target(
-            self.spark, merge.source.frame, merge.base_schema, merge.actions.matched
+            self.spark, merge.source.frame, merge.base_schema, updates
         )
-        return replace(
-            touched,
-            positions=partial(self._changed_positions, matches, files),
-            updated=None if needs_old_rows else rows_updated_by_source(matches, merge),
-        )
+        if not updates or needs_old_rows:
+            return touched
+        return replace(touched, updated=rows_updated_by_source(matches, merge))
 
     def _changed_positions(self, matches: Matches, files: pa.Table) -> Iterator[tuple[int, pa.Int64Array]]:
         """Yield the positions of the rows that the pairs change, by the position of the file in `files`."""
         columns = self.merge.columns
         numbers = file_numbers(self.base, files)
-        collect = few_positions_by_file if matches.count <= MAX_POSITIONS else positions_by_file
+        # `matches.count` counts all pairs, so the pairs that change a row may be fewer.
+        collect = few_positions_by_file if matches.count <= MAX_FEW_POSITIONS else positions_by_file
         positions_of_files = collect(matches.changing_pairs(columns), file=columns.pair_file, row=columns.pair_row)
         return ((numbers[number], positions) for number, positions in positions_of_files)
 

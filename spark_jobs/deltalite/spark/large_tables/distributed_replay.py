@@ -1,10 +1,11 @@
 """Log replay in Spark, for logs that do not fit into a driver. The result has the same files as `log.replay`.
 
-1. Spark reads each add and remove of the compactions and the commits as a row.
-2. Rows belong to the same file if their canonical paths and the ids of their deletion vectors are equal.
-3. The row of the newest version decides whether a file is active. Within one version an add wins over a remove.
-4. The checkpoint and its sidecars have one row for each file. A row counts if no newer row belongs to the same file.
-   The files of newer rows are usually few, so each executor gets all of them, and the checkpoint is not shuffled.
+1. Spark reads each add and remove of the compactions and the commits as a row. Rows belong to the same file if their
+   canonical paths and the ids of their deletion vectors are equal.
+2. The row of the newest version decides whether a file is active. Within one version an add wins over a remove.
+3. Spark adds those rows of the checkpoint and its sidecars whose file has no row of step 1. A valid checkpoint has one
+   row for each file, so its rows need no shuffle. The files of step 1 are usually few, so each executor gets all of
+   them. Spark reads the commits twice: for their rows, and for their files.
 
 The driver lists the log, and reads only the files of the checkpoint that name its sidecars. Protocol: Action
 Reconciliation.
@@ -56,7 +57,7 @@ _COLUMNS_OF_ACTION: dict[type[AddFile | RemoveFile], tuple[str, ...]] = {
     RemoveFile: tuple(REMOVE_TYPES),
 }
 _STATS_PARSED = "stats_parsed"
-# The driver and each executor hold the keys of these bytes of the log.
+# If compactions and commits have more bytes, Spark decides whether each executor gets all of their keys.
 _MAX_BROADCAST_BYTES = 64 * 1024 * 1024
 _TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
@@ -237,17 +238,16 @@ def _key(action: Column) -> Column:
 def canonical_path(path: Column) -> Column:
     """Return `paths.canonical_path` of a column of paths.
 
-    Most paths have none of the texts without which a path is canonical. The search for these texts takes a tenth of the
-    time of the pattern.
+    A path that is not canonical contains one of a few texts, such as `%` or `//` (`paths.is_plain`). Most paths contain
+    none of them, and a search for them takes a tenth of the time of the pattern.
     """
-    may_differ = reduce(
-        Column.__or__, [path.startswith("."), path.startswith("file:"), *map(path.contains, ("%", "//", "/."))]
-    )
+    begins_so = path.startswith(".") | path.startswith("file:")
+    is_not_plain = begins_so | path.contains("%") | path.contains("//") | path.contains("/.")
     without_host = F.regexp_replace(path, f"^{THIS_HOST}", "file:///")
     absolute = F.regexp_replace(_normalized(without_host), "^file:/+", "/")
     normal = F.regexp_replace(absolute, NO_AUTHORITY.pattern, "$1:/")
     decoded = F.coalesce(F.try_url_decode(F.replace(normal, F.lit("+"), F.lit("%2B"))), normal)
-    return F.when(may_differ & path.rlike(NOT_CANONICAL), decoded).otherwise(path)
+    return F.when(is_not_plain & path.rlike(NOT_CANONICAL), decoded).otherwise(path)
 
 
 def _normalized(path: Column) -> Column:

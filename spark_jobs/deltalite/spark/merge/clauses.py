@@ -126,13 +126,15 @@ def merge_actions(
 
 
 def updates_read_target(
-    spark: SparkSession, source: DataFrame, base_schema: StructType, actions: Mapping[int, RowAction]
+    spark: SparkSession, source: DataFrame, base_schema: StructType, updates: Sequence[RowAction]
 ) -> bool:
-    """Whether a new row of the `when_matched` updates has a value from the row of the table."""
+    """Whether a value of the `when_matched` updates reads a column of the table."""
+    values = [value for action in updates for value in action.values]
+    if not values:
+        return False
     target = no_rows(spark, base_schema).alias(TARGET)
     pairs = target.crossJoin(no_rows_of_source(source))
-    values = [value for action in actions.values() for value in action.values]
-    return bool(values) and bool(columns_read_from(target, pairs.where(F.struct(*values).isNotNull())))
+    return bool(columns_read_from(target, pairs.where(F.struct(*values).isNotNull())))
 
 
 def _action(resolver: RowActionResolver, clause: MergeClause, star: _StarResolver, parameter: str) -> RowAction:

@@ -62,7 +62,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> Chan
 def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
     """Return the new rows of updates, as `ChangedRows.updated` has them, without a read of the table.
 
-    The values of the updates must not read the table, which must not have row ids. `reads_target` tells the former.
+    Call this only if `updates_read_target` is false and the table has no row ids.
     """
     action = column_named(merge.columns.pair_action)
     pairs = matches.changing_pairs(merge.columns).alias(SOURCE)

@@ -28,9 +28,11 @@ from deltalite.spark.row_changes.row_actions import RowAction, action_number
 from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
-from deltalite.spark.scan.row_positions import MAX_POSITIONS, positions_by_file
+from deltalite.spark.scan.row_positions import positions_by_file
 from deltalite.txn.proposal import RowTest
 
+# The driver holds up to this number of positions, which take 32 MB.
+MAX_POSITIONS = 4_000_000
 # In SQL, NaN equals NaN. Python treats two NaN values in a key as equal only if they are the same object.
 _NAN = float("nan")
 

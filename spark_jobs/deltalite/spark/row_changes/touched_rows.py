@@ -33,7 +33,7 @@ from deltalite.spark.runtime.computed_once import compute_once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowColumns:
-    """The names of helper columns. No column of the table has such a name.
+    """The names of helper columns. No column of the table or of a merge's source has such a name.
 
     - `file`, `row`: the address of a row.
     - `action`: the number of the row's action.

@@ -22,7 +22,7 @@ from deltalite.spark.runtime.scala_reflection import initialize_scala_reflection
 
 STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """Options with which a read leaves out no file and no part of a file, even if the session's settings allow it."""
-_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+_CALL_SITE_SETTING = "spark.python.sql.dataFrameDebugging.enabled"
 _REDACTION = "spark.redaction.regex"
 _TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -47,8 +47,8 @@ def open_session(app_name: str) -> SparkSession:
         builder = builder.appName(app_name)
     if not submitted_conf.contains(_REDACTION):
         builder = builder.config(_REDACTION, SECRET_NAMES)
-    if not submitted_conf.contains(_CALL_SITES):
-        builder = builder.config(_CALL_SITES, "false")
+    if not submitted_conf.contains(_CALL_SITE_SETTING):
+        builder = builder.config(_CALL_SITE_SETTING, "false")
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains(_TIME_ZONE):
         session.conf.set(_TIME_ZONE, "UTC")

@@ -1,8 +1,8 @@
 """Row positions, collected to the driver, one file after the other.
 
-Spark builds bitmaps of 32,768 positions each. So Spark transfers at most an eighth of a byte per row of a file. The
-driver holds the bitmaps of one Spark partition at a time. If the caller knows that there are not many rows, the driver
-collects their addresses instead, which takes one job without a shuffle. Executors run no Python.
+For any number of rows, `positions_by_file` lets Spark build bitmaps of 32,768 positions each. So Spark transfers at
+most an eighth of a byte per row of a file, and the driver holds the bitmaps of one Spark partition at a time. For few
+rows, `few_positions_by_file` collects their addresses in one job without a shuffle. Executors run no Python.
 Protocol: Deletion Vectors.
 """
 
@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.columns.names import column_named
 
-MAX_POSITIONS = 4_000_000
-"""The driver holds up to this number of positions, which take 32 MB."""
+MAX_FEW_POSITIONS = 250_000
+"""The limit of `few_positions_by_file`. The addresses take 4 MB of `spark.driver.maxResultSize`."""
 
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
@@ -42,7 +42,7 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
 
 
 def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
-    """Yield the same as `positions_by_file` for at most `MAX_POSITIONS` rows without a repeated one, in one Spark job.
+    """Yield the same as `positions_by_file` for at most `MAX_FEW_POSITIONS` rows without duplicates, in one Spark job.
 
     The columns `file` and `row` must have the type bigint, and no null.
     """
