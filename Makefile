@@ -24,7 +24,7 @@ OLDEST := .venv-oldest/.setup-done
 # Another Airflow or Spark could break these parts: the provider, a DAG with real jobs, and each use of Spark's internals.
 TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/storage/test_connections.py \
     tests/spark/scan/test_scan.py tests/spark/reader/test_deleted_rows.py tests/spark/layout/test_z_order.py tests/spark/write/test_modes.py \
-    tests/spark/write/test_direct_write.py tests/spark/row_changes/test_known_positions.py tests/architecture/test_job_imports.py \
+    tests/spark/write/test_direct_write.py tests/spark/row_changes/test_known_positions.py \
     tests/spark/merge/test_rules.py tests/spark/expressions/test_predicates.py tests/spark/table/test_define_table.py
 
 # These tests of the page use stand-ins for Airflow, or a browser. What they test does not depend on Airflow's version.

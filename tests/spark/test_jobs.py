@@ -93,7 +93,7 @@ def test_an_error_of_the_library_has_its_exit_code_and_a_marker(spark, tmp_path,
     request_file = tmp_path / "request.json"
     request_file.write_text(request_json(table))
     content_before = folder_content(table)
-    exit_code = run("write", lambda: (WriteRequest.from_json, write), [str(request_file)])
+    exit_code = run("write", WriteRequest.from_json, write, [str(request_file)])
     output, errors = capfd.readouterr()
     (marker,) = end_markers(output)
     assert "Traceback" in errors and folder_content(table) == content_before
@@ -134,7 +134,7 @@ def test_a_job_keeps_the_settings_that_spark_submit_got(tmp_path, conf, settings
 def test_an_unexpected_error_has_the_exit_code_1_which_is_retried(spark, tmp_path, capfd):
     request_file = tmp_path / "request.json"
     request_file.write_text(request(tmp_path / "t", "SELECT 1 AS id").to_json())
-    assert run("write", lambda: (WriteRequest.from_json, lambda _spark, _request: 1 // 0), [str(request_file)]) == 1
+    assert run("write", WriteRequest.from_json, lambda _spark, _request: 1 // 0, [str(request_file)]) == 1
     output, errors = capfd.readouterr()
     (marker,) = end_markers(output)
     assert marker.kind == "ZeroDivisionError" and "Traceback" in errors

@@ -1,9 +1,5 @@
 """The steps of every job: read the request, open a Spark session, run the command, report the result.
 
-While the JVM opens the session, another thread imports the command. PySpark's modules import each other in cycles, so
-two threads must not import them at the same time. Therefore a command must import no module of PySpark that this module
-does not import (`tests/architecture/test_job_imports.py`).
-
 The request is a JSON file. Its path is the only argument. In cluster modes Spark ships the file, and the argument is
 only its name.
 
@@ -21,7 +17,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -32,6 +27,7 @@ from deltalite.phases import PHASES
 from deltalite.redaction import redacted, secret_values
 from deltalite.requests import AuditQuestion, Request
 from deltalite.results import JobStarted, OperationResult
+from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.driver_age import driver_age_s
 from deltalite.spark.runtime.session import open_session, shipped_file, stop_session
 from deltalite.spark.runtime.termination import Termination
@@ -40,18 +36,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _Request = TypeVar("_Request", bound=Request)
-# The function that makes the request from its JSON, and the function that runs the operation.
-Operation = tuple[Callable[[str], _Request], Callable[["SparkSession", _Request], OperationResult]]
 _UNEXPECTED_ERROR_EXIT_CODE = 1
 _log = logging.getLogger("deltalite")
 
 
-def run(name: str, load: Callable[[], Operation[_Request]], arguments: list[str]) -> int:
+def run(
+    name: str,
+    parse: Callable[[str], _Request],
+    command: Callable[[SparkSession, _Request], OperationResult],
+    arguments: list[str],
+) -> int:
     """Run one job, and return the exit code of the process.
 
     Args:
         name: the name of the operation, for Spark's UI.
-        load: imports the operation. Another thread calls it.
+        parse: makes the request from its JSON.
+        command: runs the operation.
         arguments: the arguments of the process: the path of the request file.
     """
     PHASES.restart()
@@ -70,7 +70,6 @@ def run(name: str, load: Callable[[], Operation[_Request]], arguments: list[str]
             request_json = path.read_text(encoding="utf-8") if path.is_file() else None
             # The nonce is set before the session opens, because the marker of a session error contains it.
             nonce = nonce_of(request_json or "")
-            operation = ThreadPoolExecutor(max_workers=1).submit(load)
             spark = open_session(f"deltalite {name}")
             termination.watch(spark)
             PHASES.end_start(driver_age_s(spark, job_start_ms=job_start_ms))
@@ -81,10 +80,7 @@ def run(name: str, load: Callable[[], Operation[_Request]], arguments: list[str]
             context = spark.sparkContext
             started = JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl)
             _print_marker(started_marker(started, nonce))
-            parse, command = operation.result()
             request = parse(request_json)
-            from deltalite.spark.hadoop.opening import check_address_is_unambiguous  # noqa: PLC0415  imports pyarrow
-
             check_address_is_unambiguous(spark, request.table)
             result = command(spark, request)
         except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from deltalite.errors import InvalidRequestError
 
@@ -33,12 +32,9 @@ def start_job(name: str, command_path: str, request_path: str, arguments: list[s
     if problem is not None:
         return _report(problem, arguments)
     sys.path[:] = paths_with_compiled_pyspark(sys.path)
-    from deltalite.jobs.runner import Operation, run
+    from deltalite.jobs.runner import run
 
-    def load_operation() -> Operation[Any]:
-        return resolve_name(request_path).from_json, resolve_name(command_path)
-
-    return run(name, load_operation, arguments)
+    return run(name, resolve_name(request_path).from_json, resolve_name(command_path), arguments)
 
 
 def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bool]) -> str | None:
