@@ -99,7 +99,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], labels: Mapping[str, s
             axes.bar_label(bars, [f"{length:.1f}" if length >= 0.25 else "" for length in seconds], label_type="center")
         axes.invert_yaxis()
         axes.set_xlabel("seconds")
-        figure.legend(loc="outside upper left", ncols=4, frameon=False)
+        figure.legend(loc="outside upper left", ncols=3, frameon=False)
         _save(figure, path)
 
 
