@@ -1,7 +1,7 @@
 """Draws where a small append spends its time, from the operator to its result, beside an empty `spark-submit`.
 
 Run `make timeline` on an idle machine. The script runs each side in turns, and writes the medians to
-`task_timeline.json` and the picture to `docs/_static/benchmarks/task.svg`. It reads the start of the JVM and of the
+`task_timeline.json` and the picture to `docs/_static/task.svg`. It reads the start of the JVM and of the
 driver's Python from `/proc`, and the later steps from the phases in the result.
 """
 
@@ -24,22 +24,10 @@ from bench_start import EMPTY_SCRIPT, FOLDER, append, make_class_archive, submit
 from machine import machine
 from turns import time_in_turns
 
-from benchmarks.suites.plots import stacked_bars
+from benchmarks.timeline_picture import PICTURE, RESULTS, STEPS, draw
 from deltalite.phases import Phase
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-RESULTS = Path(__file__).with_suffix(".json")
-PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "benchmarks" / "task.svg"
-STEPS = {
-    "submit": "operator and spark-submit script",
-    "jvm": "JVM starts",
-    "session": "Python starts, the Spark session opens",
-    "plan": "plan",
-    "write": "write",
-    "commit": "commit",
-    "after_commit": "after the commit",
-    "stop": "Spark stops, the operator returns",
-}
 
 
 class ProcessWatch:
@@ -124,7 +112,7 @@ def main() -> None:
     shutil.rmtree(FOLDER)
     results = {"machine": machine(), "date": datetime.now(tz=UTC).date().isoformat(), "seconds": sides}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    stacked_bars(sides, STEPS, PICTURE)
+    draw(PICTURE)
     for side, steps in sides.items():
         print(f"{side}: {sum(steps.values()):.1f} s", ", ".join(f"{STEPS[name]} {s:.2f}" for name, s in steps.items()))
 
