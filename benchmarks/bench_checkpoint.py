@@ -28,9 +28,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_log import first_actions
-from bench_snapshot import fields_of_add
 from measuring import TimedPair, print_table
+from process_tree import process_tree
+from synthetic_log import fields_of_add, first_actions
 
 from deltalite import jobs
 from deltalite.requests import CheckpointRequest
@@ -215,18 +215,6 @@ def record_peaks(root_pid: int, peaks: dict[int, tuple[str, float]], ended: thre
             fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
             if "VmHWM" in fields:
                 peaks[pid] = (fields["Name"].strip(), int(fields["VmHWM"].split()[0]) / 1024)
-
-
-def process_tree(root_pid: int) -> list[int]:
-    """Return the ids of a process and its descendants."""
-    pids = [root_pid]
-    for pid in pids:  # the loop also visits the ids that it appends
-        try:
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                pids += map(int, (thread / "children").read_text().split())
-        except OSError:
-            continue
-    return pids
 
 
 def measure(log: Log) -> TimedPair:

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path, PurePath
 
 import pyarrow.parquet as pq
-from bench_snapshot import ADDED_BY_COMMIT, COMMITS, checkpoint_of, write_commits
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
+from synthetic_log import ADDED_BY_COMMIT, COMMITS, checkpoint_of, write_commits
 
 import deltalite.spark as delta
 from deltalite.protocol.file_names import part_name

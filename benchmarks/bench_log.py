@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import deltalake
-from bench_snapshot import SCHEMA, fields_of_add
 from measuring import TimedPair, print_table
+from synthetic_log import fields_of_add, first_actions
 
 from deltalite import DeltaTable
 
@@ -34,19 +34,6 @@ before_kib = peak_kib()
 DeltaTable(sys.argv[1]).files()
 print((peak_kib() - before_kib) // 1024)
 """
-
-
-def first_actions() -> list[dict[str, object]]:
-    """Return the protocol action and the metadata action of version 0."""
-    metadata = {
-        "id": "5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(SCHEMA),
-        "partitionColumns": ["day"],
-        "configuration": {},
-        "createdTime": 1_700_000_000_000,
-    }
-    return [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
 
 
 def small_commit_actions(version: int) -> Iterator[dict[str, object]]:

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench_log import first_actions
 from measuring import TimedPair, print_table
+from synthetic_log import first_actions
 
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench_log import first_actions
-from bench_snapshot import COMMITS, FILES, TABLE, fields_of_add, make_table
+from bench_snapshot import FILES, TABLE, make_table
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from synthetic_log import COMMITS, fields_of_add, first_actions
 
 from airflow_provider_deltalite.page.app import build_app
 from airflow_provider_deltalite.page.cache import BoundedCache

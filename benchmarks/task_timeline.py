@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from bench_checkpoint import process_tree
 from bench_start import EMPTY_SCRIPT, FOLDER, append, make_class_archive, submit_empty_job
 from machine import machine
+from process_tree import process_tree
 from turns import time_in_turns
 
 from benchmarks.timeline_picture import PICTURE, RESULTS, STEPS, draw

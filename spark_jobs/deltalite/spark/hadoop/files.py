@@ -62,16 +62,19 @@ _MIN_HADOOP_WITH_GOOGLE = (3, 5)
 
 def default_file_system(spark: SparkSession) -> str:
     """Return the address of the file system in which Spark looks for a path without a scheme (`fs.defaultFS`)."""
-    session: Any = spark._jsparkSession
     file_system = java_class(spark._jvm, "org.apache.hadoop.fs.FileSystem")
-    return str(file_system.getDefaultUri(session.sessionState().newHadoopConf()).toString())
+    return str(file_system.getDefaultUri(_hadoop_conf(spark)).toString())
 
 
 def hadoop_setting(spark: SparkSession, name: str) -> str | None:
     """Return a setting of Hadoop in this session; None if nobody has set it and Hadoop has no default for it."""
-    session: Any = spark._jsparkSession
-    value = session.sessionState().newHadoopConf().get(name)
+    value = _hadoop_conf(spark).get(name)
     return None if value is None else str(value)
+
+
+def _hadoop_conf(spark: SparkSession) -> Any:
+    session: Any = spark._jsparkSession
+    return session.sessionState().newHadoopConf()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +98,7 @@ class HadoopFiles:
         self.root = root
         self.jvm: Any = spark._jvm
         self._gateway: Any = spark.sparkContext._gateway
-        session: Any = spark._jsparkSession
-        self.conf: Any = session.sessionState().newHadoopConf()
+        self.conf = _hadoop_conf(spark)
         self.fs: Any = self._open_file_system(spark_uri(root))
         self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # the path of a bucket ends with a slash
         self._file_context: Any = None

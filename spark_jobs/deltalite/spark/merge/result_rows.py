@@ -16,7 +16,7 @@ from deltalite.spark.columns.names import SOURCE, TARGET, column_named
 from deltalite.spark.merge.matching import Matches, ResolvedMerge
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import action_number, target_column
-from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
+from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, columns_of_new_row, new_row
 
 
 def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> ChangedRows:
@@ -69,8 +69,7 @@ def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
     new = new_row(action, merge.actions.matched, merge.schema)
     rows = pairs.select(new.alias(merge.columns.new), action.alias(merge.columns.action))
     return rows.where(column_named(merge.columns.new).isNotNull()).select(
-        *[column_named(merge.columns.new).getField(f.name).alias(f.name) for f in merge.schema],
-        column_named(merge.columns.action),
+        *columns_of_new_row(column_named(merge.columns.new), merge.schema), column_named(merge.columns.action)
     )
 
 
@@ -98,7 +97,7 @@ def inserted_rows(matches: Matches, merge: ResolvedMerge) -> NewRows:
     action = column_named(columns.action)
     with_actions = unmatched.withColumn(columns.action, action_number(not_matched)).where(action.isNotNull())
     rows = with_actions.select(action, new_row(action, not_matched, merge.schema).alias(columns.new))
-    frame = rows.select(*[column_named(columns.new).getField(f.name).alias(f.name) for f in merge.schema], action)
+    frame = rows.select(*columns_of_new_row(column_named(columns.new), merge.schema), action)
     return NewRows(frame=one_partition_if_small(frame, source.size), action=columns.action, actions=not_matched)
 
 

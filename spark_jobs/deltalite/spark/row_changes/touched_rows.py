@@ -149,7 +149,7 @@ class ChangedRows:
         """Return only the new rows of updates, with the number of their action."""
         names = self.columns
         return self.frame.where(column_named(names.new).isNotNull()).select(
-            *[column_named(names.new).getField(f.name).alias(f.name) for f in self.schema],
+            *columns_of_new_row(column_named(names.new), self.schema),
             *self._new_row_ids(),
             column_named(names.action),
         )
@@ -205,6 +205,11 @@ class NewRows:
 def union_all(frames: Sequence[DataFrame]) -> DataFrame:
     """Return all rows of frames with the same columns."""
     return reduce(DataFrame.unionAll, frames)
+
+
+def columns_of_new_row(new: Column, schema: StructType) -> list[Column]:
+    """Return the columns of the table from a column with new rows."""
+    return [new.getField(f.name).alias(f.name) for f in schema]
 
 
 def new_row(action: Column, actions: Mapping[int, RowAction], schema: StructType) -> Column:
