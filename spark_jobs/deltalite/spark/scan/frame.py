@@ -121,7 +121,7 @@ def scan_addressed(
 
 
 def file_numbers(snapshot: Snapshot, files: pa.Table) -> dict[int, int]:
-    """Return the position of each file in `files`, by its number: its position in the files of the snapshot."""
+    """Return the position of each file in `files`, by the number of the file (see `AddressedRows`)."""
     all_paths = snapshot.files["path"].combine_chunks()
     numbers = pc.index_in(files["path"], value_set=all_paths).to_pylist()
     return {number: n for n, number in enumerate(numbers)}
