@@ -2,7 +2,8 @@
 
 A large file is read in blocks of whole lines, so a commit of any size needs memory for one block and its longest line.
 Adds and removes are converted to Arrow tables every few thousand actions, because Python objects need ten times as
-much memory. Errors name the file and the line. Protocol: Delta Log Entries, Log Compaction Files, V2 Spec.
+much memory. An error about invalid JSON names the file and the line. Protocol: Delta Log Entries, Log Compaction Files,
+V2 Spec.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the (kind, body) pairs in the content of a file, including unknown kinds, parsed block by block.
 
     Raises:
-        CorruptLogError: a line is not a JSON object; the lines before it have been yielded.
+        CorruptLogError: a line is not a JSON object, or is too long for an action. The lines before this line have been
+            yielded.
     """
     for _, pairs in _parsed_blocks(_blocks(pa.BufferReader(data), name), name):
         yield from pairs
@@ -154,8 +156,8 @@ def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 class FileTableBuilder:
     """A builder of one Arrow table from the bodies of adds or removes, with all columns of their kind.
 
-    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The
-    `omitted_columns` are null.
+    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The columns
+    in `omitted_columns` are null.
     """
 
     def __init__(self, cls: type[AddFile | RemoveFile], *, omitted_columns: Sequence[str] = ()) -> None:
@@ -169,7 +171,7 @@ class FileTableBuilder:
         self.append = self._bodies.append
 
     def end_block(self, source: str, read_bytes: int) -> None:
-        """Record that the bodies since the last call come from the file `source`, and flush large blocks.
+        """Record that the bodies since the last call come from the file `source`. Flush the bodies if they are large.
 
         Raises:
             CorruptLogError: a body is malformed.

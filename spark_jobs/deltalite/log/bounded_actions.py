@@ -2,10 +2,10 @@
 
 `action_files` parses a whole line at once, and the JSON parser holds Python's global interpreter lock until the end of
 the line. A line of 60 MB took a gigabyte of memory and stopped all other threads for seconds. This module reads a file
-in small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and perhaps one of up to twice as many bytes.
-It scans a longer line token by token. The scanner holds one chunk and the short fields, and releases the lock after
-each step. The use of a field in a commit's summary (`following.summarize`) determines what happens if its value is
-long:
+in small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole. It scans a line of more than twice as many
+bytes token by token. For a length in between, the ends of the chunks decide. The scanner holds one chunk and the short
+fields, and releases the lock after each step. The use of a field in a commit's summary (`following.summarize`)
+determines how a long value is treated:
 
 - The summary needs the field: the read fails.
 - The action requires the field, and the summary does not use it: an empty value of the same JSON type replaces the
@@ -55,7 +55,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     SetTransaction.action: frozenset({"appId", "version"}),
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
-# A summary uses these fields unless they are too long. Their bytes do not count as bytes of other kept fields.
+# A summary or a commit time uses these fields unless they are too long. They do not count as other kept fields.
 _OPTIONAL: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
 # An action requires these fields, and a summary does not use them. A value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
@@ -73,11 +73,13 @@ _REMEDY = "Restore the file from a backup, or repair the log with the engine tha
 
 
 def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the (kind, body) pairs of a file, in order. A long line yields only known kinds, without long values.
+    """Yield the (kind, body) pairs of a file, in order.
+
+    A long line yields only the kinds in `_NEEDED`, without long values.
 
     Raises:
         VersionGapError: the file does not exist.
-        CorruptLogError: a line is not a JSON object, or a field that a summary needs is too long.
+        CorruptLogError: a line is malformed, or a field that a summary needs is too long.
         StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     with open_log_file(store, name) as handle:
@@ -105,7 +107,7 @@ def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
 def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
     """Yield one long line, which begins with `start`, as an iterator of its chunks.
 
-    Returns the bytes that were read after the line.
+    Returns the bytes after the line in the chunk that ends the line.
     """
     bytes_after_line = b""
 
@@ -144,8 +146,8 @@ _Token = tuple[_TokenKind, bytes]
 class _Tokens:
     """The tokens of a text that arrives in chunks.
 
-    While `skips_flat_values` is set, the iterator leaves out strings, scalars, and lists and objects that contain only
-    these.
+    While `skips_flat_values` is set, the iterator leaves out flat values that one chunk holds whole. Flat values are
+    strings, scalars, and lists and objects that contain only strings and scalars.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -198,7 +200,7 @@ class _LongLine:
         self._other_bytes = 0
 
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the actions of known kinds, without their long values."""
+        """Yield the actions of the kinds in `_NEEDED`, without their long values."""
         kind, text = self._next_token()
         if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_TokenKind.SCALAR, b""):  # a byte order mark
             kind, text = self._next_token()

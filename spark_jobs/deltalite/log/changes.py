@@ -66,8 +66,8 @@ class _File(NamedTuple):
 class CommitChanges:
     """The changes of one commit: its first protocol, metadata and provenance, and its changed files.
 
-    Call `take` for all of its actions first. `source` names the commit in errors. With `ignores_change_files`, `cdc`
-    actions do not count, so that the data files show whether the commit only appended rows.
+    Call `take` for each action of the commit first. `source` names the commit in errors. With `ignores_change_files`,
+    `cdc` actions do not count, so that the data files show whether the commit only appended rows.
     """
 
     def __init__(self, source: str, *, ignores_change_files: bool = False) -> None:
@@ -111,7 +111,7 @@ class CommitChanges:
     def only_appends(self) -> bool:
         """Whether the commit removes no row and brings none back. Requires `ignores_change_files`.
 
-        A restore may only add files, but its rows are those of an older version.
+        A restore brings back rows of an older version, even if it only adds files.
         """
         if self._is_merge_without_changes or not (self._adds or self._removes):
             return True
@@ -155,7 +155,7 @@ class CommitChanges:
             and all(value is None or type(value) is str for value in values.values())
             and (vector is None or type(vector) is dict)
         )
-        if not is_complete:  # a remove may lack fields; for other actions this raises the specific error
+        if not is_complete:  # a remove may lack fields; `from_json` rejects other incomplete actions
             from_json(cls, body, self._source)
         if values is not None:  # many files of a commit have the same values, so they share one object
             values = self._shared_values.setdefault(tuple(values.items()), values)

@@ -1,9 +1,9 @@
 """Reads a checkpoint of any kind, column by column.
 
 The main files hold the small actions: protocol, metadata, transactions and domains. They also hold the adds and
-removes, or the names of the sidecars with these. From a Parquet file this module reads only the requested columns, and
+removes, or name the sidecars that hold them. From a Parquet file this module reads only the requested columns, and
 Arrow drops the rows of other kinds. A checkpoint of a million files therefore costs a few vector operations. A missing
-column reads as null. JSON is read line by line.
+column reads as null. JSON is read in blocks of lines.
 An invalid or missing file causes a `CorruptCheckpointError`; the caller then uses other files of the log. Protocol:
 Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
 """
@@ -197,7 +197,7 @@ def _json_rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], sche
 def _parquet_rows(
     store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema, max_rows: int | None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a Parquet file: all in one table if `max_rows` is None, else at most `max_rows` in each."""
+    """Yield the actions of one kind in a Parquet file, at most `max_rows` in a table; None means a single table."""
     kind = cls.action
     with _parquet(store, name) as file:
         if kind not in file.schema_arrow.names:
@@ -232,25 +232,25 @@ def _row_blocks(file: pq.ParquetFile, columns: list[str], max_rows: int | None) 
 
 
 class _ParsedStats:
-    """Statistics texts from the `add.stats_parsed` of a file, read on demand; `open_files` closes the file."""
+    """Statistics texts from the column `add.stats_parsed` of a file, read on demand; `open_files` closes the file."""
 
     def __init__(self, store: LogStore, name: str, max_rows: int | None, open_files: ExitStack) -> None:
-        self._file = _parquet(store, name, coerce_int96_timestamp_unit="us")
+        self._file_context = _parquet(store, name, coerce_int96_timestamp_unit="us")
         self._open_files = open_files
         self._max_rows = max_rows
         self._blocks: Iterator[tuple[int, pa.Table]] | None = None
-        self._instants: set[str] = set()
+        self._utc_columns: set[str] = set()
 
     def texts_of(self, number: int) -> pa.ChunkedArray:
-        """Return the texts for the block `number` of the file. Each call needs a greater number than the one before."""
+        """Return the texts for the block `number` of the file. Each call needs a greater number than the last call."""
         prefix = "add.stats_parsed"
         if self._blocks is None:
-            file = self._open_files.enter_context(self._file)
+            file = self._open_files.enter_context(self._file_context)
             columns = [file.schema.column(i) for i in range(len(file.schema))]
-            self._instants = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
+            self._utc_columns = {c.path.removeprefix(f"{prefix}.") for c in columns if c.physical_type == "INT96"}
             self._blocks = enumerate(_row_blocks(file, [prefix], self._max_rows))
         block = next(block for block_number, block in self._blocks if block_number == number)
-        return stats_texts(block.select(["add"]).flatten().column(prefix), self._instants)
+        return stats_texts(block.select(["add"]).flatten().column(prefix), self._utc_columns)
 
 
 def _with_strings(table: pa.Table) -> pa.Table:
@@ -330,7 +330,7 @@ def _parquet(store: LogStore, name: str, **options: Any) -> Iterator[pq.ParquetF
 
 @contextmanager
 def _as_corrupt_checkpoint(store: LogStore, name: str) -> Iterator[None]:
-    """Convert any error in reading the file to `CorruptCheckpointError`."""
+    """Convert the errors of an unreadable or malformed file to `CorruptCheckpointError`."""
     try:
         yield
     except CorruptLogError as error:

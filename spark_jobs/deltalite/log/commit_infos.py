@@ -22,7 +22,7 @@ _THREADS, _COMMITS_PER_BATCH = 8, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedCommitInfo:
-    """The provenance of a commit, empty if it has none.
+    """The provenance of a commit with its time. `info` is empty if the commit has no provenance.
 
     `file_time_ms` is the modification time of the commit's file, adjusted as in `commit_times.file_times`.
     """
@@ -55,10 +55,10 @@ def commit_infos(store: LogStore, *, up_to_version: int, in_commit: InCommitTime
         StorageError: the log cannot be read.
     """
     for commit in _newest_first(store, up_to_version):
-        info = _read(store, in_commit, commit)
-        if info is None:
+        timed_info = _read(store, in_commit, commit)
+        if timed_info is None:
             return
-        yield info
+        yield timed_info
 
 
 def newest_commit_infos(
@@ -73,10 +73,10 @@ def newest_commit_infos(
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="commits") as pool:
         for start in range(0, len(commits), _COMMITS_PER_BATCH):
             batch = commits[start : start + _COMMITS_PER_BATCH]
-            for info in pool.map(partial(_read, store, in_commit), batch):
-                if info is None:
+            for timed_info in pool.map(partial(_read, store, in_commit), batch):
+                if timed_info is None:
                     return
-                yield info
+                yield timed_info
 
 
 def _newest_first(store: LogStore, up_to_version: int) -> list[tuple[CommitTime, StoredFile]]:

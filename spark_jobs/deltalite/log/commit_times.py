@@ -1,10 +1,10 @@
 """The commit times that time travel uses.
 
 A commit's time is the modification time of its file. Clocks jump and people copy files, but two versions must never
-share a time. This module therefore adjusts the times so that they increase strictly. From the version that enables
-in-commit timestamps on, a commit's time is its in-commit timestamp. Writers make sure that in-commit timestamps
-increase, so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit
-timestamp. An earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
+share a time. This module therefore adjusts the times so that they increase strictly. Once in-commit timestamps are
+enabled, the time of each new commit is its in-commit timestamp. Writers make sure that in-commit timestamps increase,
+so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit timestamp. An
+earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
 `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
 """
 
@@ -32,7 +32,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
-# Delta 3.2 wrote the feature as a preview with the same rules. Its feature and properties have names with this suffix.
+# Delta 3.2 has a preview of the feature with the same rules. The preview's feature and properties have this suffix.
 _PREVIEW = "-preview"
 _LARGE_COMMIT_BYTES = 64 * 1024
 # The end of the year 9999, the latest time that a datetime can hold.
@@ -71,8 +71,8 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
         InvalidRequestError: a property is invalid.
     """
     for suffix in ("", _PREVIEW):
-        enabled = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
-        if f"{_FEATURE}{suffix}" not in supported_features(protocol) or not enabled.of(metadata.configuration):
+        enablement = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
+        if f"{_FEATURE}{suffix}" not in supported_features(protocol) or not enablement.of(metadata.configuration):
             continue
         version = _integer_property(metadata, f"{ICT_ENABLEMENT_VERSION}{suffix}")
         time = _integer_property(metadata, f"{ICT_ENABLEMENT_TIMESTAMP}{suffix}")
@@ -154,7 +154,7 @@ class Timeline:
         self._store = store
         self._commits = listing.commits
         self._in_commit = in_commit
-        # All commits count here, so that time travel gives the same result after log cleanup deletes some of them.
+        # Commits that cannot be rebuilt count too, so that log cleanup does not change the times of later commits.
         adjusted_times = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
         self._times = {
             time.version: time.timestamp_ms
@@ -184,7 +184,7 @@ class Timeline:
         return None if index < 0 else CommitTime(candidates[index], self.time_of(candidates[index]))
 
     def _candidates(self, timestamp_ms: int) -> Sequence[int]:
-        """Return the versions to search for a time: with in-commit timestamps, or before in-commit timestamps."""
+        """Return the versions to search for a time: those before the enablement, or those with in-commit timestamps."""
         if self._in_commit is None or self._in_commit.enabled_at_ms is None:
             return self.versions
         has_in_commit = timestamp_ms >= self._in_commit.enabled_at_ms

@@ -56,7 +56,7 @@ _ROWS_AT_A_TIME = 4_096
 # Defaults of fields that the protocol requires and some writers leave out.
 FIELD_DEFAULTS: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
 LISTED_COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
-"""The columns of a snapshot's files, which reads, pruning and listings need."""
+"""The columns that reads, pruning and listings need."""
 
 
 def file_key(path: str, deletion_vector: Mapping[str, Any] | None) -> str:
@@ -172,7 +172,7 @@ def deleted_rows_of(files: pa.Table) -> int:
 
 
 def total(numbers: pa.ChunkedArray | pa.Array) -> int:
-    """Return the sum of integers without nulls; 0 if there are none."""
+    """Return the sum of the integers, or 0 if there are none; nulls do not count."""
     result: int | None = pc.sum(numbers).as_py()
     return result or 0
 

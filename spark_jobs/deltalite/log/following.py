@@ -89,9 +89,10 @@ def position_at(store: LogStore, version: int) -> LogPosition:
 
 
 def is_newest(store: LogStore, position: LogPosition) -> bool:
-    """Whether the log still holds the commit of the position, and no commit after it. Takes at most two requests.
+    """Whether the log still holds the commit of the position, and no commit after it.
 
-    A position without a digest gives False, and so does a log that was deleted.
+    Sends at most two requests, unless a commit is empty. A position without a digest gives False, and so does a deleted
+    log.
 
     Raises:
         StorageError, StoragePermissionError: storage failed to answer, or denied access.
@@ -105,13 +106,13 @@ def follow(store: LogStore, position: LogPosition, condition: CommitCondition | 
     """Yield the steps after `position`, in order; the caller's loop reads them one by one.
 
     1. The position's commit has another digest: the table was recreated.
-    2. Otherwise, the next commit exists: yield commits. The position may have no digest, or log cleanup may have just
-       deleted its commit.
+    2. Otherwise, the next commit exists: yield commits. This is done even if the position has no digest, or if log
+       cleanup has just deleted the position's commit.
     3. Neither commit exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
     4. The position has no digest, and no next commit exists: the listing shows whether the position's commit exists
        now, or was deleted.
 
-    With a condition, the summaries hold what the condition needs; see `summarize`.
+    With a condition, the summaries hold the app ids and partitions that the condition names; see `summarize`.
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -148,7 +149,7 @@ def _step_before_commits(
 
 
 def _step_without_commits(store: LogStore, position: LogPosition) -> Gap | Recreated | None:
-    """Return the step if the position's commit and the next one are missing; None if the cause is unknown yet."""
+    """Return the step of a position whose commit and next commit are missing; None if the cause is unknown yet."""
     versions = list(_versions_from(store, 0))
     newer_version = next((version for version in versions if version > position.version), None)
     if newer_version is not None:
@@ -201,7 +202,7 @@ def _read_start(store: LogStore, version: int) -> bytes | None:
 
 
 def _digest(start: bytes | None) -> str:
-    """Return the digest of a commit by its first bytes; an empty text for a missing commit."""
+    """Return the digest of a commit's first bytes; an empty text for a missing commit."""
     return "" if start is None else hashlib.sha256(start[:_DIGESTED_BYTES]).hexdigest()[:32]
 
 
@@ -230,7 +231,7 @@ def summarize(
     """Summarize the (kind, body) pairs of a commit's actions for conditions, in bounded memory.
 
     With a condition, the summary holds only the app ids and partitions that the condition names, and is always
-    complete. Without a condition, it holds as many of them as the limits allow.
+    complete. Without a condition, the summary holds as many app ids and partitions as the limits allow.
 
     A trigger sends texts and numbers of the summary to Airflow. A value that Airflow cannot encode would end the
     triggerer. Unusual characters are therefore escaped, and a time of more than 64 bits counts as missing.

@@ -1,7 +1,8 @@
 """The `_last_checkpoint` file: a hint for where to start the listing.
 
-A writer replaces the file after the checkpoint is complete, so the file may be stale. Some stores show it partially
-written. If the file or its checksum is invalid, `read_last_checkpoint` returns None and the caller lists the whole log.
+A writer replaces the file after the checkpoint is complete, so the file may be stale. Some storages show a partially
+written file. If the file or its checksum is invalid, `read_last_checkpoint` returns None and the caller lists the whole
+log.
 The checkpoint's kind and content come from the listing and from the checkpoint, not from this file. Protocol: Last
 Checkpoint File, JSON checksum.
 """
@@ -62,7 +63,7 @@ def advance_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
 def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
     """Write the hint in place of the stored one.
 
-    `version`, `size` and `parts` come first, so that a partial read stays consistent.
+    `version`, `size` and `parts` come first. They then agree even if a reader sees the file half replaced.
     """
     body: dict[str, Any] = {"version": hint.version, "size": hint.size}
     if hint.parts is not None:

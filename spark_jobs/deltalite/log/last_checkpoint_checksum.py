@@ -1,7 +1,8 @@
 """The checksum inside `_last_checkpoint`: MD5 over a canonical form of its JSON.
 
-The canonical form lists the leaves in the byte order of their paths. Each leaf is its path of keys and array positions,
-joined by `+`, then `=` and its value. Keys and texts are in quotes and percent-encoded; numbers keep their spelling.
+The canonical form lists the leaves in the byte order of their paths, separated by commas. Each leaf is its path, `=`
+and its value. The path consists of keys and array positions, joined by `+`. Keys and texts are in quotes and
+percent-encoded; numbers keep their spelling.
 The top-level `checksum` is left out, and an object with a duplicate key is invalid. Protocol: JSON checksum.
 """
 
@@ -44,7 +45,7 @@ def is_intact(data: bytes) -> bool:
 
 
 def canonical_md5(body: dict[str, Any]) -> str:
-    """Return the digest of an object without its `checksum`, as 32 hexadecimal digits."""
+    """Return the digest of `body` as 32 hexadecimal digits. `body` must not contain the `checksum`."""
     leaves = sorted(_leaves((), body), key=lambda leaf: leaf[0].encode())
     text = ",".join(f"{path}={value}" for path, value in leaves)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

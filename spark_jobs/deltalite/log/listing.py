@@ -1,10 +1,10 @@
 """The listing of the log: commits, complete checkpoints, compactions and version checksums.
 
-The name of a file tells its kind. Empty files and incomplete multi-part checkpoints come from killed writers, and are
-ignored. The newest commit is ignored too while it is empty, because some storages show the name of a file before its
-content. An empty commit below another commit has no actions. A version may have several checkpoints with the same
-content; `CheckpointFiles.preference` orders them as delta-spark does. This module opens no files. Protocol:
-Checkpoints, Log Compaction Files.
+The name of a file tells its kind. Incomplete multi-part checkpoints and empty files other than commits come from killed
+writers, and are ignored. The newest commit is ignored too while it is empty, because some storages show the name of a
+file before its content. Any other empty commit counts as a commit without actions. A version may have several
+checkpoints with the same content; `CheckpointFiles.preference` orders them as delta-spark does. This module opens no
+files. Protocol: Checkpoints, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CheckpointFiles:
         return self.version, self.kind, len(self.names), self.names
 
     def is_among(self, names: frozenset[str]) -> bool:
-        """Whether one of its main files is among `names`."""
+        """Whether a main file of the checkpoint is among `names`."""
         return not names.isdisjoint(self.names)
 
 
@@ -125,7 +125,7 @@ def list_log(store: LogStore, from_version: int) -> Listing:
 
 
 def _without_empty_newest(commits: Mapping[int, StoredFile]) -> Mapping[int, StoredFile]:
-    """Return the commits without the newest one if it has no content yet."""
+    """Return all commits, except the newest one if it is empty."""
     newest = max(commits, default=-1)
     if newest < 0 or commits[newest].size_bytes:
         return commits

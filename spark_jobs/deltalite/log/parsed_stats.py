@@ -24,13 +24,13 @@ _DAY_MICROS = 86_400_000_000
 _FIRST_MICROS, _LAST_MICROS = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1
 
 
-def stats_texts(parsed: pa.ChunkedArray, instants: Collection[str] = ()) -> pa.ChunkedArray:
+def stats_texts(parsed: pa.ChunkedArray, utc_columns: Collection[str] = ()) -> pa.ChunkedArray:
     """Return the JSON of each struct, null for a null struct.
 
-    `instants` are the dotted paths, below the struct, of columns with times in UTC that have no time zone in their
-    Arrow type. INT96 columns are such columns.
+    `utc_columns` are the columns with times in UTC whose Arrow type has no time zone, such as INT96 columns. They are
+    dotted paths below the struct.
     """
-    texts = [_texts(chunk, frozenset(instants)) for chunk in parsed.chunks]
+    texts = [_texts(chunk, frozenset(utc_columns)) for chunk in parsed.chunks]
     return pa.chunked_array(texts, pa.string())
 
 
@@ -47,9 +47,9 @@ def stats_of_json(parsed: Any) -> str | None:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
+def _texts(chunk: pa.StructArray, utc_columns: frozenset[str]) -> pa.StringArray:
     names = [f.name for f in chunk.type if f.name in _FIELDS]
-    columns = [_with_json_types(chunk.field(name), name, instants).to_pylist() for name in names]
+    columns = [_with_json_types(chunk.field(name), name, utc_columns).to_pylist() for name in names]
     rows = zip(*columns, strict=True) if columns else iter(() for _ in range(len(chunk)))
     validity = pc.is_valid(chunk).to_pylist()
     return pa.array(
@@ -61,15 +61,15 @@ def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
     )
 
 
-def _with_json_types(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
+def _with_json_types(values: pa.Array, path: str, utc_columns: frozenset[str]) -> pa.Array:
     """Convert values to types that JSON can express; other values become null."""
     data_type = values.type
     if pa.types.is_struct(data_type):
-        children = [_with_json_types(values.field(f.name), f"{path}.{f.name}", instants) for f in data_type]
+        children = [_with_json_types(values.field(f.name), f"{path}.{f.name}", utc_columns) for f in data_type]
         names = [f.name for f in data_type]
         return pa.StructArray.from_arrays(children, names=names, mask=pc.is_null(values)) if children else values
     if pa.types.is_timestamp(data_type):
-        return _iso_times(values, "Z" if data_type.tz is not None or path in instants else "")
+        return _iso_times(values, "Z" if data_type.tz is not None or path in utc_columns else "")
     if pa.types.is_date(data_type):
         days = values.cast(pa.date32())
         return _null_outside(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())

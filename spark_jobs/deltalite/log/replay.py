@@ -1,10 +1,10 @@
 """Log replay: builds the state of a version from the files of its segment.
 
-Replay reads commits and compactions newest first. The first action about a subject applies: the protocol, the metadata,
-the transaction of an app id, a domain, or the add or remove of a file. One vector operation then leaves out the
-checkpoint's files that newer commits add or remove. Files are Arrow tables throughout. The checkpoint's files are read
-on demand, and so are the statistics of commits that are too large for memory. If a checkpoint or compaction is
-unreadable, the replay raises `UnusableLogFile` with the name of that file. Protocol: Action Reconciliation.
+Replay reads commits and compactions newest first. The first action about a subject applies. A subject is the protocol,
+the metadata, an app id, a domain or a file. One vector operation then leaves out the checkpoint's files that newer
+commits add or remove. All lists of files are Arrow tables. The checkpoint's files are read on demand, and so are the
+statistics of commits that are too large for memory. If a checkpoint or compaction is unusable, the replay raises
+`UnusableLogFile` with the name of that file. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ReplayedLog:
 
     - `transactions`: the newest transaction of each app id, including expired transactions.
     - `domains`: the newest metadata of each domain, without removed domains.
-    - `adds`, `removes`: the file actions of the commits with all columns. Statistics are missing if not `holds_stats`.
+    - `adds`, `removes`: the file actions of the commits, with all columns. `adds` has statistics only if `holds_stats`.
     - `touched`: the keys of the files in `adds` and `removes`, which override the checkpoint's files; empty without a
       checkpoint.
     - `sources`: the files that hold the checkpoint's file actions.
@@ -112,7 +112,7 @@ class ReplayedLog:
     def _checkpoint_blocks(self, name: str, columns: Sequence[str], max_rows: int) -> Iterator[pa.Table]:
         """Yield the checkpoint's files that newer commits do not override.
 
-        The checkpoint is read twice, and rows are matched by position.
+        This method reads the checkpoint twice, and matches the rows of both reads by their position.
         """
         columns_of_key = ("path", "deletionVector")
         files = read_adds(self.store, self.sources, columns_of_key)
@@ -140,7 +140,7 @@ class ReplayedLog:
         state = _State()
         for entry in reversed(self.segment.entries):
             with _as_unusable_log_file(entry.file.name) if entry.is_compaction else nullcontext():
-                for _ in state.applied_blocks(self.store, entry):
+                for _ in state.apply_in_blocks(self.store, entry):
                     yield from state.adds.take()
         state.flush()
         yield from state.adds.take()
@@ -174,9 +174,9 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
     """Replay a segment, and return the state of its version.
 
     Raises:
-        CorruptLogError: a commit is not valid JSON, or there is no protocol or metadata.
+        CorruptLogError: a commit is malformed, or there is no protocol or metadata.
         VersionGapError: a commit was deleted after the segment was listed.
-        UnusableLogFile: the checkpoint or a compaction cannot be read; the caller may try another segment.
+        UnusableLogFile: the checkpoint or a compaction is unusable; the caller may try another segment.
     """
     holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _MAX_HELD_BYTES
     state = _State(omitted_columns=() if holds_stats else (_STATS,), version=segment.version)
@@ -224,7 +224,7 @@ def check_compaction(store: LogStore, entry: LogEntry) -> None:
         CorruptLogError: the compaction is malformed or not reconciled.
     """
     state = _State(omitted_columns=(_STATS,))
-    for _ in state.applied_blocks(store, entry):
+    for _ in state.apply_in_blocks(store, entry):
         state.adds.take()
         state.removes.take()
     state.flush()
@@ -262,15 +262,14 @@ class _State:
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
         """Apply the actions of a commit or compaction, unless newer actions override them."""
-        for _ in self.applied_blocks(store, entry):
+        for _ in self.apply_in_blocks(store, entry):
             pass
 
-    def applied_blocks(self, store: LogStore, entry: LogEntry) -> Iterator[None]:
+    def apply_in_blocks(self, store: LogStore, entry: LogEntry) -> Iterator[None]:
         """Apply the actions block by block, so that the caller can act between blocks.
 
-        If a commit adds and removes the same file, the add applies. One path may be removed with one deletion vector
-        and added with another, because their keys differ. A compaction has one action per file. Raises
-        `CorruptLogError`.
+        If a commit adds and removes the same file, the add applies. A path with another deletion vector counts as
+        another file. A compaction has one action per file. Raises `CorruptLogError`.
         """
         name, removed_in_commit = entry.file.name, set[str]()
         duplicate_check = DuplicateCheck(name) if entry.is_compaction else None
@@ -310,7 +309,7 @@ class _State:
             self.removes.append(body)
 
     def flush(self) -> None:
-        """Check the files collected so far. Raises `CorruptLogError` if one is malformed."""
+        """Convert the collected files to Arrow. Raises `CorruptLogError` if one is malformed."""
         self.adds.flush()
         self.removes.flush()
 

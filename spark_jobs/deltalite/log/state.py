@@ -1,10 +1,10 @@
 """The state of a version: protocol and metadata from its checksum file if there is one, the rest by log replay.
 
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
-replace it. These are another checkpoint of the version, an older checkpoint, or the commits from 0 on. The commits from
-0 on override the checksum. The read fails only if no other files can rebuild the version. Some writers store checksums
-with wrong file counts, so a wrong checksum is dropped if the log is known to be right (see `_check_counts`). The
-version itself never changes. Protocol: Action Reconciliation, Version Checksum File.
+replace it. These are another checkpoint of the version, an older checkpoint, or commits. The read fails only if no
+other files can rebuild the version. Some writers store checksums with wrong file counts. `_check_counts` drops such a
+checksum if the log is known to be right. The version itself never changes. Protocol: Action Reconciliation, Version
+Checksum File.
 """
 
 from __future__ import annotations
@@ -186,10 +186,11 @@ class LogState:
         """Return the files if their number and size agree with the checksum, or if the checksum is known to be wrong.
 
         1. The checksum only repeats the commits, so commits from 0 on override it.
-        2. A checkpoint that `_last_checkpoint` confirms overrides it too.
+        2. A checkpoint that `_last_checkpoint` confirms overrides the checksum too, unless there is a compaction.
         3. Otherwise `UnusableLogFile` makes the caller try other files of the log.
-        4. If there are no other files, the caller drops the checksum if another writer committed the version. If this
-           library committed the version, the read fails.
+        4. If there are no other files, the writer decides. If another or an unknown writer committed the version, the
+           caller drops the checksum. If this library committed the version, the read fails.
+        5. The read also fails if there are no other files and `_last_checkpoint` contradicts the checkpoint.
         """
         error = None if self.checksum is None else self._count_mismatch(files, self.checksum)
         if error is not None:

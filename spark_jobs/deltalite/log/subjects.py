@@ -57,7 +57,7 @@ class DuplicateCheck:
         self._files.add(key)
 
     def take(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Record an action other than a file action.
+        """Record an action other than an add or remove. A kind that is not in `RECONCILED_KINDS` is ignored.
 
         Raises:
             CorruptLogError: the action is the second one of its subject.

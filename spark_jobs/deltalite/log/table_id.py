@@ -28,10 +28,11 @@ _ID_COLUMN = "metaData.id"
 def read_table_id(store: LogStore) -> str | None:
     """Return the table's id at its newest version; None if there is no table or no readable id.
 
-    The id is unreadable if it is only in the checkpoint, and the checkpoint is damaged or has a large id column.
+    The id is unreadable if only a Parquet checkpoint holds it, and the checkpoint is damaged or has a large id column.
 
     Raises:
-        CorruptLogError, VersionGapError: a commit is malformed or missing.
+        CorruptLogError: a commit, a compaction or a JSON checkpoint is malformed.
+        VersionGapError: a commit is missing.
         StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
     try:

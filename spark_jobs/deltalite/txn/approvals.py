@@ -1,7 +1,7 @@
-"""Whether a person has accepted the values of an audit. Pure functions.
+"""Decides whether a person has accepted the result of an audit. Pure functions.
 
-A person accepts the values of a question. The job measures again before it commits, on the rows that it commits. An
-approval counts for an audit if its check is the same and no value is worse than in the question.
+A person accepts the values in an `AuditQuestion`. The job measures again, on the rows that it commits. The approval
+covers an audit if the audit's check is the same, and no value is worse than in the question.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _Number = Fraction | float  # a float is only infinite
 _ZERO = Fraction(0)
 _ROUNDING_HOURS = Fraction(2, 1000)
 _RELATIVE_TOLERANCE = Fraction(1, 10**9)
-_INFINITIES = ("inf", "-inf")  # as `AuditResult` has them
+_INFINITIES = ("inf", "-inf")  # as in `AuditResult`
 
 
 def with_acceptance(
     results: Sequence[AuditResult], audits: Mapping[str, Audit], approval: Approval | None, *, now_ms: int
 ) -> list[AuditResult]:
-    """Return the results. Those that the approval covers name the person and the time.
+    """Return the results. A result that the approval covers names the person and the time of the approval.
 
     Args:
         results: the results of this attempt.
@@ -63,7 +63,8 @@ def question_of(
 ) -> AuditQuestion:
     """Return the question about the results that a person must decide on.
 
-    The question has no `effect` if an audit has `samples=0`, because paths can contain values of partition columns.
+    `effect` is a text about the uncommitted files. The question leaves it out if an audit has `samples=0`, because paths
+    can contain values of partition columns. `samples` are sample rows by the names of the audits.
     """
     asked_audits = tuple(
         AskedAudit(
@@ -104,7 +105,7 @@ def _refusal(approval: Approval, audit: Audit, result: AuditResult, now_ms: int)
     worse = [name for name, value in values.items() if value > accepted_values[name] + tolerance]
     if not worse:
         return None
-    return f"{' and '.join(worse)} got worse: measured {_text(result)}, accepted {_text(accepted)}"
+    return f"{' and '.join(worse)} got worse: measured {_values_text(result)}, accepted {_values_text(accepted)}"
 
 
 def _badness(
@@ -112,7 +113,7 @@ def _badness(
 ) -> dict[str, _Number]:
     """Return numbers by name that grow as the measured values get worse. Opposite failures have separate numbers.
 
-    `waiting_hours` is the part of an age that passed after the question.
+    `waiting_hours` is the part of the age that passed since the question.
     """
     match audit.kind:
         case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
@@ -182,6 +183,6 @@ def _divided(value: _Number, rows: int) -> _Number:
     return Fraction(value, rows) if isinstance(value, Fraction) else value
 
 
-def _text(values: AuditResult | AskedAudit) -> str:
+def _values_text(values: AuditResult | AskedAudit) -> str:
     of_rows = "" if values.rows is None else f" of {counted(values.rows, 'row')}"
     return f"{values.measured}{of_rows}{'' if values.before is None else f' (before: {values.before})'}"

@@ -2,7 +2,8 @@
 
 The values come from the table, so they are untrusted: a text may be long, contain a secret, or imitate a log line.
 Each sample is one line of at most `MAX_SAMPLE_CHARACTERS` characters. Characters that are not printable are escaped.
-Values with a secret name, and secrets in texts, become stars. Values that do not fit are left out and counted.
+Values of columns with a secret name, and secrets in texts, become stars. Values that do not fit are left out and
+counted.
 
 Samples are never part of a commit or of a result. Only logs, errors and questions to people show them.
 """
@@ -18,9 +19,9 @@ from deltalite.sizes import counted
 
 MAX_VALUE_CHARACTERS, MAX_SAMPLE_CHARACTERS = 80, 500
 MAX_READ_CHARACTERS = 1_000
-"""The characters of a value that the job reads. It shows fewer, but recognises a secret only if it is complete."""
+"""The characters that the job reads of a value. A sample shows fewer, but only a complete secret is recognised."""
 MAX_TOTAL_CHARACTERS = 4_000
-"""The characters of all samples of one attempt."""
+"""The limit for the characters of all samples of one attempt."""
 _OMITTED = "..."
 
 

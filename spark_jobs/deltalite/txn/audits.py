@@ -32,7 +32,7 @@ class Measurement:
     - `value`: the number of bad rows, the number of rows, the value of the aggregate, or the newest time in
       milliseconds UTC; None if there is no value.
     - `rows`: the number of rows in the scope, if it was counted.
-    - `before`: the number of rows of the version before, if it was counted; None without such a version.
+    - `before`: the number of rows of the previous version, if it was counted; None without a previous version.
     - `version`: the version of the other table that was read, if any.
     - `error`: the reason why the SQL of the audit fails for a row, if it fails.
     """
@@ -107,7 +107,7 @@ def _is_small_change(audit: Audit, rows: int, before: int | None) -> bool:
 
 
 def _age_hours(audit: Audit, newest_ms: Number | None, now_ms: int) -> float | None:
-    """Return the hours between the newest value and `as_of`; None without a value."""
+    """Return the hours between the newest value and the audit's `as_of` (by default now); None without a value."""
     if newest_ms is None:
         return None
     as_of_ms = now_ms if audit.as_of in (None, NOW) else parse_moment_ms(audit.as_of or NOW)

@@ -1,8 +1,8 @@
 """Optimistic commit: put the next version if it is absent; otherwise compare with the winning commits.
 
 A lost race is an error only if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
-If storage does not answer a put (`put.py`), this id in the log shows that the put succeeded. An error after the put
-does not fail the commit. Protocol: Delta Log Entries (atomic creation), Commit Provenance Information.
+If storage does not answer a put (`put.py`), this id in the log shows that the put succeeded. Protocol: Delta Log
+Entries (atomic creation), Commit Provenance Information.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
     After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
-    another commit of the same version. The check sees this only if the operation has read the provenance of the
-    version, and the provenance has a `txnId`. A replay from a checkpoint of this version does not read it.
+    another commit of the same version. The check notices this commit only if the operation has read the provenance of
+    the version, and the provenance has a `txnId`. A replay from a checkpoint of the version reads no provenance.
 
     A log that was empty at the read must be empty now or begin at version 0.
 
@@ -227,8 +227,8 @@ def _check_version_below(store: LogStore, version: int) -> None:
 def _has_version(store: LogStore, version: int, txn_id: str | None = None) -> bool:
     """Whether the log still has a file of the version, such as its commit or a checkpoint.
 
-    With `txn_id`, the commit must not begin with the provenance of another transaction. `open` sends a request, but a
-    client of S3 may answer a read of a listed file from its cache.
+    With `txn_id`, the commit must not begin with the provenance of another transaction. This function calls `open`,
+    because a client of S3 may answer a read of a listed file from its cache.
     """
     with suppress(OSError), store.open(commit_name(version)) as commit:
         return txn_id is None or _may_have_txn_id(commit.read(_LONGEST_PROVENANCE_BYTES), txn_id)
@@ -258,7 +258,7 @@ def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winn
 
 
 def _rebase_on(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
-    """Return the proposal on top of the winner's version: with the read set `reads`, and the table state there."""
+    """Return the proposal with the read set `reads`, and the protocol, metadata and row id mark after the winner."""
     domains = {a.domain: a for a in winner.small_actions if isinstance(a, DomainMetadata)}
     base = replace(
         proposal.base,

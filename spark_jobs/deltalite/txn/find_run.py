@@ -183,7 +183,7 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
     """Whether the commit is older than the start of the current DAG run by more than the clock skew.
 
-    No commit below it can then belong to the current DAG run since that start.
+    All commits of lower versions are then older than this start too.
     """
     start, committed_ms = parse_time(current.run_start), _long(commit.info.get("timestamp"))
     return (
@@ -205,7 +205,7 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
     prefix, suffix = identity.sibling_ids
     current = RunProvenance.from_values(identity.provenance)
     start = parse_time(current.run_start)
-    siblings = {
+    sibling_app_ids = {
         app_id
         for app_id, txn in snapshot.transactions.items()
         if app_id.startswith(prefix)
@@ -213,7 +213,7 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
         and (identity.is_of_cleared_run or (start is not None and is_before(txn, start)))
     }
     for version, commit in sorted(list_log(snapshot.store, 0).commits.items(), reverse=True):
-        if not siblings:
+        if not sibling_app_ids:
             return
         if version > snapshot.version:
             continue
@@ -226,9 +226,9 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
             continue
         app_id = f"{prefix}{run.map_index}{suffix}"
         txn = snapshot.transactions.get(app_id)
-        if txn is not None and app_id in siblings:
+        if txn is not None and app_id in sibling_app_ids:
             check_requests_differ(identity, EarlierCommit(table=table, txn=txn, version=version, run=run))
-        siblings.discard(app_id)
+        sibling_app_ids.discard(app_id)
 
 
 def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:

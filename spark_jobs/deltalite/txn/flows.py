@@ -74,10 +74,10 @@ def result_without_new_versions(
         base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
-    offsets = ", ".join(f"'{empty.flow}' has loaded version {empty.to_version}" for empty in ranges.values())
+    offsets = ", ".join(f"'{loaded.flow}' has loaded version {loaded.to_version}" for loaded in ranges.values())
     return replace(
         result_without_commit(request.operation, base.store.root, base.version, run=request.identity, skipped=True),
-        source_versions={name: empty.to_version for name, empty in ranges.items()},
+        source_versions={name: loaded.to_version for name, loaded in ranges.items()},
         flows=dict(ranges),
         skip_reason=f"The incremental sources have no new version: the flow {offsets}.",
     )
@@ -117,7 +117,8 @@ def reset_offsets(
     """Return the transactions that set the offsets of flows to `resets`, by name. None means that nothing is loaded.
 
     If a flow has offsets of several source tables, because its source was recreated, a version applies to the table
-    that the flow loaded last. Offsets that do not change are left out.
+    that the flow loaded last. The flow then has loaded nothing of the other tables. Offsets that do not change are left
+    out.
 
     Raises:
         InvalidRequestError: the table has no offset of such a flow, or it is unknown which table the flow loaded last.

@@ -77,7 +77,7 @@ class _Search:
         self._current = current
         self._ordering_time = ordering_time
         self._reads = reads
-        # A later run commits after the end of its data interval, so it cannot commit before the end of this interval.
+        # A run commits after its data interval ends, so a later run commits after the end of the current interval.
         end = parse_time(current.data_interval_end) or ordering_time
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
@@ -108,7 +108,7 @@ class _Search:
     def _last_version(self) -> int | None:
         """The version of this run's last commit that changed rows.
 
-        None if no commit changed rows, or if the log no longer holds it. No later run depends on a commit without rows.
+        None if the log holds no such commit. No later run depends on a commit without rows.
         """
         if self._identity.app_id not in self._base.transactions:
             return None

@@ -1,7 +1,7 @@
 """The proposed commit of a command, as one value.
 
-A proposal is based on one snapshot. It records the data read from that snapshot, which decides whether another writer's
-commit conflicts with it. Protocol: Commit Provenance Information; names are those of delta-spark.
+A proposal is based on one snapshot. It records the data that the command read from this snapshot. This data decides
+whether another writer's commit conflicts. Protocol: Commit Provenance Information; names are those of delta-spark.
 """
 
 from __future__ import annotations
@@ -110,11 +110,11 @@ class Proposal:
     """The actions of one commit, and the table state that they are based on.
 
     - `txn`: the transaction of the run.
-    - `offsets`: the transactions with the source offsets of flows (`txn.flows`), and the one that names the loaded
-      files (`txn.loaded_files`).
-    - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
-      not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
-      a MERGE, because the effect of a source row depends on all target rows that it matches.
+    - `offsets`: the transactions with the source offsets of flows (`txn.flows`), and the transaction that names the
+      loaded files (`txn.loaded_files`).
+    - `row_level`: whether the operation decided on each row independently of all other rows. This is true for some
+      DELETE and UPDATE operations. It is never true for a MERGE, because the effect of a source row depends on all
+      target rows that it matches.
     - `revives_files`: whether the commit adds removed files again, although a vacuum may delete them.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
     - `audits_table`: whether audits examined the table after the commit. The commit then conflicts with every winning

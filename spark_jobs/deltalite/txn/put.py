@@ -2,9 +2,10 @@
 
 Every commit has a different `txnId`, and at most one put of a name succeeds, so the same bytes can be put several
 times. If a put fails or is not answered, `put_commit` reads the name and repeats the put. This is safe, because storage
-rejects a put if the file exists. The state of the commit is unknown in two cases after the last put:
+rejects a put if the file exists. The state of the commit is unknown in three cases after the last put:
 
-- The name is taken, and the file cannot be read.
+- The name is taken, and storage does not show the content.
+- A put failed, and the name cannot be read.
 - A put was not answered, and may still succeed.
 """
 
@@ -60,7 +61,7 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
         raise errors[0]
     cause = unanswered_error or errors[0]
     raise _unknown_state_error(
-        f"Could not find out whether this run committed version {version} of {store.root}: storage did not answer the "
+        f"Could not find out whether this run committed version {version} of {store.root}: storage did not confirm the "
         f"write ({cause.problem}), and {observation}."
     ) from cause
 

@@ -1,5 +1,6 @@
-"""The quarantine in the logs: the parameters of a commit that name the rejected rows, and the transactions of runs.
+"""The records that link a commit to the rows that it rejected.
 
+The operation parameters of the commit name the quarantine table. The quarantine table has a transaction for each run.
 The functions here do no I/O. Protocol: Transaction Identifiers.
 """
 
@@ -31,20 +32,20 @@ def quarantine_app_id(run: str, target: str) -> str:
     return f"deltalite-quarantine/{target}/{run}"
 
 
-def latest_version(snapshot: Snapshot | None, app_id: str) -> int:
-    """Return the version of the latest transaction of an app id, -1 without one or without a table."""
-    latest = None if snapshot is None else snapshot.transactions.get(app_id)
-    return -1 if latest is None else latest.version
+def transaction_version(snapshot: Snapshot | None, app_id: str) -> int:
+    """Return the version of the transaction of an app id, -1 without a transaction or without a table."""
+    txn = None if snapshot is None else snapshot.transactions.get(app_id)
+    return -1 if txn is None else txn.version
 
 
 def may_have_uncommitted_rows(quarantine: Snapshot | None, target: Snapshot, *, run: str, target_address: str) -> bool:
     """Whether a quarantine may have rows of a run that the run has not committed to its target."""
     app_id = quarantine_app_id(run, target_address)
-    return latest_version(quarantine, app_id) > latest_version(target, run)
+    return transaction_version(quarantine, app_id) > transaction_version(target, run)
 
 
 def quarantine_parameters(quarantine: QuarantineResult) -> dict[str, str]:
-    """Return the operation parameters of a commit."""
+    """Return the operation parameters that name the quarantine of a commit."""
     version = {} if quarantine.version is None else {QUARANTINE_VERSION: str(quarantine.version)}
     return {QUARANTINE: quarantine.table, **version}
 

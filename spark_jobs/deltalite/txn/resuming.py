@@ -1,17 +1,17 @@
 """Decides whether a run resumes the commit with its app id, or does its work.
 
 A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
-id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. For such a
-run, `on_rerun` decides:
+id is a cleared run, another run under the same idempotency key, or a DAG run that was deleted and created again. For
+such a run, `on_rerun` decides:
 
 - With `skip` the run resumes a commit of the same request. It fails if the request differs.
 - With `write` the run does its work.
 - With `replace` the run does its work. It fails if the request differs and the app id names the position of a mapped
   task.
 
-Two such runs resume the commit with `write` or `replace` too: a late task attempt of an older generation, and a DAG run
-that was created again with the same request. If one of the two requests has no digest, the transaction version and the
-times decide.
+Two such runs resume the commit even with `write` or `replace`: a late task attempt of an older generation, and a DAG
+run that was created again with the same request. If one of the two requests has no digest, the transaction version and
+the times decide.
 
 The functions here do no I/O. Protocol: Transaction Identifiers.
 """
@@ -88,7 +88,7 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
 def resumes_concurrent_commit(current: RunProvenance, winner: RunProvenance) -> bool:
     """Whether a winning commit with the app id of this run did the work of this run.
 
-    True if one of the two has no digest of its request.
+    True also if one of the two has no digest of its request.
     """
     if not current.has_comparable_digest or not winner.has_comparable_digest:
         return True

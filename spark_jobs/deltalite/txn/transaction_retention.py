@@ -17,7 +17,7 @@ def check_keeps_transactions(configuration: Mapping[str, str], *, failure: str, 
     Args:
         configuration: the properties of the table.
         failure: the beginning of the error, which names the operation and the table.
-        effect: what other engines remove, and what happens then.
+        effect: the record that other engines remove, and the consequence.
         advice: the end of the remedy, after the advice to remove the property.
 
     Raises:

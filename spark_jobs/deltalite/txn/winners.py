@@ -13,8 +13,8 @@ in these cases:
 If the winning commit did the work of this run, or is the commit of this proposal, the verdict says so. Otherwise the
 proposal goes on top of the winning commit.
 
-A winning commit may only move rows to new files. Such files do not conflict, unless the proposal removes the old files
-too. The read set then follows the rows to their new files.
+If a winning commit only moves rows to new files, it conflicts only if the proposal removes or re-adds the old files.
+Otherwise the read set of the proposal is extended by the new files.
 
 delta-spark's ConflictChecker reports more conflicts; `_append_conflict`, `_judge_removes` and `compatible_changes`
 describe the differences.

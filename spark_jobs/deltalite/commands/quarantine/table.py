@@ -38,7 +38,7 @@ from deltalite.spark.reader.sources import QueryRows
 from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.find_run import earlier_result, newest_snapshot
-from deltalite.txn.quarantine import latest_version, quarantine_app_id
+from deltalite.txn.quarantine import quarantine_app_id, transaction_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,7 +106,7 @@ class QuarantineTable:
             ConcurrentTransactionException: another run with the same app id has committed to the target.
             DeltaLiteError: as `check`, and as `write`.
         """
-        committed_version = latest_version(target_base, txn.app_id)
+        committed_version = transaction_version(target_base, txn.app_id)
         kept_version = _NO_VERSION if replaces_committed else committed_version
         return replan_on_conflict(
             partial(self._replace_rows, rows, txn, committed_version, kept_version),
@@ -121,7 +121,7 @@ class QuarantineTable:
         """Replace the rows of this run with versions after `kept_version`."""
         # Case 1: the run has stored no rows, and has none to store.
         with _naming_quarantine(self.address):
-            has_stored_rows = latest_version(self._load(), self._app_id(txn)) > kept_version
+            has_stored_rows = transaction_version(self._load(), self._app_id(txn)) > kept_version
         if rows is None and not has_stored_rows:
             return QuarantineResult(table=self.address, version=None, rows=0)
         # Case 2: another attempt of the run is done, so its rows must stay.
@@ -139,7 +139,7 @@ class QuarantineTable:
             ConcurrentTransactionException: another run with the same app id has committed to the target.
         """
         identity, newest = self._request.identity, newest_snapshot(self._target)
-        if newest is None or identity is None or latest_version(newest, txn.app_id) <= committed_version:
+        if newest is None or identity is None or transaction_version(newest, txn.app_id) <= committed_version:
             return None
         result = earlier_result(newest, self._target.root, identity)
         if result is None:
@@ -162,7 +162,7 @@ class QuarantineTable:
         frame = quarantined_rows(self._spark, rows, constants, COLUMNS)
 
         def plan(base: Snapshot | None) -> _RowsOfRun:
-            if (latest_version(base, self._app_id(txn)) > kept_version) != has_stored_rows:
+            if (transaction_version(base, self._app_id(txn)) > kept_version) != has_stored_rows:
                 raise ConcurrentFlowException(
                     f"Another attempt of this run stored rows in {self.address} meanwhile.",
                     remedy="Run the task again.",
@@ -240,7 +240,7 @@ class _RowsOfRun:
 
     def record(self) -> tuple[SetTransaction, ...]:
         """Return the transaction of the run. Its version never decreases."""
-        return (replace(self.txn, version=max(self.txn.version, latest_version(self.base, self.txn.app_id))),)
+        return (replace(self.txn, version=max(self.txn.version, transaction_version(self.base, self.txn.app_id))),)
 
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transaction of the run."""
