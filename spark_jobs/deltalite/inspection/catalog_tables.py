@@ -23,7 +23,7 @@ class SchemaTables:
     """The tables of a schema.
 
     - `addresses`: the addresses of the Delta tables.
-    - `names`: the names of the Delta tables in the catalog, by canonical address. Several names are joined.
+    - `names`: the names of the Delta tables in the catalog, by canonical address. Several names of a table are joined.
     - `other_rows`: a row for each table that is skipped, or that the catalog does not describe.
     """
 
@@ -47,7 +47,7 @@ def sort_tables(schema: str, descriptions: Mapping[str, str | DeltaLiteError]) -
     for table_name, description in descriptions.items():
         name = f"{schema}.{table_name}"
         try:
-            skip_reason, address = _read(name, description)
+            skip_reason, address = _parse_description(name, description)
             if skip_reason is None:
                 names.setdefault(canonical_address(parse_location(address)), []).append(name)
                 addresses.append(address)
@@ -59,8 +59,8 @@ def sort_tables(schema: str, descriptions: Mapping[str, str | DeltaLiteError]) -
     return SchemaTables(addresses=tuple(addresses), names=joined_names, other_rows=tuple(other_rows))
 
 
-def _read(name: str, description: str | DeltaLiteError) -> tuple[str | None, str]:
-    """Return the reason to skip a table, or else its address.
+def _parse_description(name: str, description: str | DeltaLiteError) -> tuple[str | None, str]:
+    """Return the reason to skip a table, or None and the table's address.
 
     Raises:
         DeltaLiteError: the catalog does not describe the table, or not clearly.

@@ -1,7 +1,7 @@
 """The smallest and the largest value of a column in many files, from the bounds of each file in the log.
 
-A bound is exact if the file that has it has no soft-deleted rows, and if no writer may have changed it: writers
-truncate long texts, and some round decimals of more than 15 digits. Otherwise no value is beyond the bound.
+A bound is exact if its file has no soft-deleted rows, and if no writer may have changed the bound. Writers truncate
+long texts, and some round decimals of more than 15 digits. If a bound is not exact, still no value is beyond it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltalite.columnar.statistics.string_bounds import utf16_units
 from deltalite.inspection.cells import cell_text
 
 _LONGEST_VALUE = 60
-# The integers of a decimal that saturates to 64 bits have this many digits.
+# A writer saturates a decimal to 64 bits only if the decimal has at least this many digits before the point.
 _SATURATED_DIGITS = 19
 
 

@@ -33,7 +33,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.stats_struct import StatsStruct
 
 MAX_COLUMNS = 200
-"""The number of columns and fields of structs with statistics."""
+"""The largest number of columns and fields of structs whose statistics are read."""
 _COLUMNS = ("partitionValues", "stats", "deletionVector")
 _BLOCK_FILES = 20_000
 _NESTED = (StructType, ArrayType, MapType)
@@ -100,7 +100,7 @@ def statistics_of(table: TableSchema, file_blocks: Iterable[pa.Table]) -> tuple[
 class _Block:
     """Some files with their parsed statistics.
 
-    - `records`: the rows with the soft-deleted ones; null if their number is unknown.
+    - `records`: the rows, including soft-deleted rows; null if their number is unknown.
     - `live_rows`: the rows that are not soft-deleted; null if their number is unknown, or if the log contradicts it.
     - `is_wide`: whether the statistics may be those of soft-deleted rows.
     - `is_empty`: whether all rows of the file are soft-deleted.

@@ -48,7 +48,8 @@ _OUTPUT_ROWS_ARE_NOT_ADDED = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE"}
 class CommitEntry:
     """A commit.
 
-    - `run`: the task attempt that made the commit; None for another writer, whose description is `writer`.
+    - `run`: the task attempt that made the commit; None for another writer.
+    - `writer`: the description of the task attempt, or of the other writer.
     - `generation`: the number of clears of the task before the commit; None for another writer.
     - `parameters`, `metrics`: names and values of the operation, as texts.
     - `user_metadata`: the text of the writer; empty if it names a task.

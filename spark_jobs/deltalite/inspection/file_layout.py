@@ -20,7 +20,7 @@ from deltalite.snapshot import Snapshot
 
 MAX_PARTITIONS = 100
 _KIB = 1024
-# Each class is four times the class before, around the default target of an optimize (256 MiB).
+# Each limit is four times the previous limit, up to the default target of an optimize (256 MiB).
 _LIMITS = tuple(16 * _KIB * 4**exponent for exponent in range(8))
 LAYOUT_COLUMNS = ["partitionValues", "size", "stats", "deletionVector"]
 _LONGEST_VALUE = 60

@@ -25,7 +25,7 @@ _BLOCK_ROWS = 65_536
 class FileTotals:
     """The totals of files.
 
-    - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
+    - `rows`: the rows, including soft-deleted rows; None if the statistics of a file lack the number.
     """
 
     files: int

@@ -70,7 +70,8 @@ class Growth:
     - `points`: their totals, oldest first.
     - `log_bytes`: the bytes of the commits after the newest checkpoint at or before the version of each point. A value
       is None if the log cannot rebuild the version.
-    - `checkpoints`, `optimizes`: the versions among the points that have a checkpoint, and that an optimize committed.
+    - `checkpoints`: the versions among the points that have a checkpoint.
+    - `optimizes`: the versions among the points that an optimize committed.
     - `readable`: the versions that the log can rebuild, as ranges. These may be older than the points.
     """
 
@@ -92,12 +93,12 @@ class Totals:
 
 
 def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = None) -> Growth:
-    """Read the totals of the newest versions, at most `MAX_COMMITS` commits with together at most `MAX_BYTES`.
+    """Read the totals of the newest versions from at most `MAX_COMMITS` commits of at most `MAX_BYTES` in total.
 
     Args:
         snapshot: the newest version.
         totals: the totals of this version.
-        earlier: an earlier result for the same table. Only the commits after it are then read.
+        earlier: an earlier result for the same table. Only commits without a point in this result are then read.
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -168,7 +169,7 @@ def _newest(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tuple[Comm
 def _read_changes(
     store: LogStore, in_commit: InCommitTimes | None, commits: Sequence[tuple[CommitTime, StoredFile]]
 ) -> list[_Change]:
-    """Return the changes of the commits, oldest first, after the last one that log cleanup has deleted."""
+    """Return the changes of the commits after the last commit that log cleanup has deleted, oldest first."""
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="growth") as pool:
         changes = list(pool.map(partial(_read_change, store, in_commit), commits))
     missing = max((number for number, change in enumerate(changes) if change is None), default=-1)
@@ -215,7 +216,7 @@ def _files(bodies: Sequence[Mapping[str, Any]], cls: type[AddFile | RemoveFile],
 
 
 def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
-    """Return the totals after each change, oldest first; `newest` has those after the last change."""
+    """Return the totals after each change, oldest first. `newest` are the totals after the last change."""
     points: list[GrowthPoint] = []
     files, size_bytes, rows, deleted_rows = newest.files, newest.size_bytes, newest.rows, newest.deleted_rows
     for change, removed in zip(reversed(changes), reversed(list(_removed_files(changes))), strict=True):

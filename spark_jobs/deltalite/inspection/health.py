@@ -1,10 +1,10 @@
 """The health of a table: measures that say which maintenance is due. They come from the log alone, without Spark.
 
-- An optimize is predicted by the rules of its plan (`upkeep/optimize_prediction.py`), so the prediction includes the
+- An optimize is predicted by the rules of its plan (`upkeep/optimize_prediction.py`), so the prediction considers the
   tags of files that an earlier optimize wrote.
-- Dead bytes are the sizes of removed files that the log still names, that no active file uses, and that no vacuum has
-  deleted. They are a lower limit: a checkpoint leaves out files that were removed before the retention, and the log
-  does not name files of killed jobs.
+- Dead bytes are the sizes of removed files whose retention has passed. The log still names these files, no active file
+  has their path, and no vacuum has deleted them. The number is a lower limit: a checkpoint leaves out files that were
+  removed before the retention, and the log does not name files of killed jobs.
 
 `measure` takes a snapshot and the last vacuum, and reads nothing but the snapshot's files. `read_health` also searches
 the log for the last vacuum.
@@ -40,11 +40,11 @@ class TableHealth:
 
     - `small_files`, `small_bytes`: files below three quarters of the target file size, and their bytes.
     - `files_to_rewrite`, `bytes_to_rewrite`, `new_files`: the prediction of an optimize.
-    - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
+    - `rows`: the rows, including soft-deleted rows; None if the statistics of a file lack the number.
     - `commits_since_checkpoint`: the commits that a reader reads after the checkpoint; all commits without one.
     - `checkpoint_interval`: `delta.checkpointInterval` of the table.
-    - `dead_files`, `dead_bytes`: removed files whose retention has passed.
-    - `retained_bytes`: removed files that the retention still keeps.
+    - `dead_files`, `dead_bytes`: removed files whose retention has passed, and their bytes.
+    - `retained_bytes`: the bytes of removed files that the retention still keeps.
     - `last_vacuum`, `days_since_vacuum`: None if the log shows no vacuum.
     - `commits_since_vacuum`: None if the version of the last vacuum is unknown.
     - `age_days`: the days since the table was created; None if the table does not record it.
@@ -205,10 +205,10 @@ def _clustering_texts(snapshot: Snapshot) -> list[str]:
 def _removed_files(
     snapshot: Snapshot, files: pa.Table, vacuum: LastVacuum | None, now_ms: int
 ) -> tuple[pa.Table, pa.Table]:
-    """Return the removed files whose retention has passed, and those that it keeps; both with `path` and `size`.
+    """Return the removed files whose retention has passed, and those that the retention keeps, with `path` and `size`.
 
-    A file that only got another deletion vector is removed and added by the same path, so it is not dead. `vacuum` has
-    deleted the removed files whose retention had passed at its time.
+    A file that only got another deletion vector is removed and added by the same path, so it is not dead. The result
+    omits the removed files whose retention had passed at the time of `vacuum`, because the vacuum deleted them.
     """
     tombstones = snapshot.tombstones(("path", "deletionTimestamp", "size"))
     tombstones = pa.table(

@@ -1,8 +1,8 @@
 """The last vacuum of a table, as its log shows it.
 
 A vacuum commits VACUUM END. The search reads the newest commits only. If none of them is the end of a vacuum, the
-modification time of `_last_vacuum_info` counts, which writers change when a vacuum deletes the files of newer versions.
-delta-spark: VacuumCommand, LastVacuumInfo.
+modification time of the file `_last_vacuum_info` counts. Writers change this file when a vacuum deletes the files of
+newer versions. delta-spark: VacuumCommand, LastVacuumInfo.
 """
 
 from __future__ import annotations

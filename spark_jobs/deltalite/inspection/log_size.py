@@ -1,4 +1,4 @@
-"""The bytes of commits that a reader of a version reads after its newest checkpoint, for each version of a log."""
+"""The bytes of the commits after the newest checkpoint, for each version of a log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from deltalite.log.listing import Listing
 def commit_bytes_after_checkpoint(listing: Listing) -> dict[int, int]:
     """Return, for each version, the bytes of the commits after the newest checkpoint at or before the version.
 
-    A version is missing if its commit is, or if the log cannot rebuild it. Compactions are ignored, although a reader
-    may read one in place of commits.
+    A version is left out if its commit is missing, or if the log cannot rebuild it. Compactions are ignored, although a
+    reader may read a compaction in place of commits.
     """
     checkpoints = {checkpoint.version for checkpoint in listing.checkpoints}
     sizes: dict[int, int] = {}

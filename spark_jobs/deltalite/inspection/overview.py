@@ -1,7 +1,8 @@
 """The facts of a table that a page shows: version, schema, properties, features, measures and the last commit.
 
 An overview keeps values only, and no list of files, so that a process can hold the overviews of thousands of tables. A
-later read takes the earlier overview: without a new commit it costs two requests. Texts are bounded (`shown_texts.py`).
+later read takes the earlier overview, and sends two requests if there is no new commit. Texts are bounded
+(`shown_texts.py`).
 
 The measures of a table with very many files take seconds, because they plan an optimize. `read_overview` leaves them
 out for such a table, and reads only the columns of the log that its totals need. `read_measures` reads them later.
@@ -55,7 +56,7 @@ class TableOverview:
     """A table at its newest version.
 
     - `columns`: at most `MAX_COLUMNS` rows; `column_count` counts all.
-    - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
+    - `rows`: the rows, including soft-deleted rows; None if the statistics of a file lack the number.
     - `measures`: None for a table with more than `MAX_FILES_AT_ONCE` files.
     - `last_commit`: None if the log no longer holds the commit of the version.
     - `usual_gap_ms`: the usual milliseconds between loads; None if the newest commits show none.
@@ -165,7 +166,7 @@ def read_measures(
 def _files_and_totals(snapshot: Snapshot) -> tuple[pa.Table | None, FileTotals]:
     """Return the files with all columns, or None if there are very many, and their totals.
 
-    The checkpoint of a small table is read once only, if `_last_checkpoint` says that it is small.
+    If `_last_checkpoint` says that the checkpoint is small, the checkpoint is read only once.
     """
     hint = None if snapshot.segment.checkpoint is None else read_last_checkpoint(snapshot.store)
     if hint is None or not 0 <= hint.size <= MAX_FILES_AT_ONCE:

@@ -354,7 +354,7 @@ class _Verification:
             self._report(FindingKind.UNREADABLE_CHECKSUM, message, first_file, ranges_of(unreadable_versions))
         for chain in chains:
             for version, problem in wrong_checksums(self.store, chain, checksums, self.rules):
-                message = f"The checksum says {problem}."
+                message = f"The checksum differs from the log: {problem}."
                 self._report(FindingKind.CHECKSUM_DIFFERS, message, files[version].name, [(version, version)])
 
     def _check_last_checkpoint(self) -> None:

@@ -1,4 +1,4 @@
-"""The differences between a version and the version before it, as bounded values for a report.
+"""The differences between a version and the previous version, as bounded values for a report.
 
 `diff` holds tables of files. This module keeps counts and the first paths, so that a process can cache the result. A
 version never changes, so the result does not either.
@@ -36,9 +36,9 @@ class ShownChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChanges:
-    """The differences from the version before to a version.
+    """The differences between a version and the previous version.
 
-    - `before`: the version before. None for version 0, and if the log cannot rebuild the version before. The object
+    - `before`: the previous version; None for version 0, or if the log cannot rebuild the previous version. The object
       then has the commit and the state of the version only.
     - `added_paths`, `removed_paths`: the first `MAX_PATHS` paths of files that only one version has.
     - `rows_before`, `rows_after`: None if a file has no statistics.
@@ -65,7 +65,7 @@ class VersionChanges:
 
 
 def read_version_changes(store: LogStore, version: int) -> VersionChanges:
-    """Read a version and the version before it, and compare them.
+    """Read a version and the previous version, and compare them.
 
     Raises:
         DeltaLiteError: the version does not exist, or cannot be read.

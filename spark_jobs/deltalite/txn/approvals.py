@@ -63,8 +63,8 @@ def question_of(
 ) -> AuditQuestion:
     """Return the question about the results that a person must decide on.
 
-    `effect` is a text about the uncommitted files. The question leaves it out if an audit has `samples=0`, because paths
-    can contain values of partition columns. `samples` are sample rows by the names of the audits.
+    `effect` is a text about the uncommitted files. The question has none if an audit has `samples=0`, because paths can
+    contain values of partition columns. `samples` are sample rows by the names of the audits.
     """
     asked_audits = tuple(
         AskedAudit(
