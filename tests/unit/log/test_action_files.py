@@ -83,7 +83,7 @@ def test_a_missing_file_raises_a_version_gap_error(size):
     ("error", "raised"),
     [(PermissionError, StoragePermissionError), (NotADirectoryError, VersionGapError), (OSError, StorageError)],
 )
-def test_a_permission_error_a_missing_folder_and_a_storage_failure_have_different_errors(error, raised):
+def test_a_permission_error_a_missing_folder_and_a_storage_failure_raise_different_errors(error, raised):
     store = new_store()
 
     def fail(operation, name):
@@ -126,7 +126,7 @@ def test_the_error_names_the_file_of_a_malformed_body(first):
         builder.table()
 
 
-# The slow parser reads a file with a line that is not one object. It reports the fault or tolerates the line.
+# Malformed and unusual contents. The fast parser leaves most of them to the slow parser.
 UNUSUAL_CONTENTS = [
     b"", b"\n", b"\n\n", b" ", b'{"a":{}}\n\n{"b":{}}', b' {"a":{}}', b'{"a":{}} ', b'{"a":{}}\r\n{"b":{}}\r\n',
     b'{"a":{},"b":{}}', b'{"a":null}', b'{"a":null,"b":{}}', b"{}", b'\xef\xbb\xbf{"a":{}}',

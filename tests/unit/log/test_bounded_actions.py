@@ -80,7 +80,7 @@ def test_a_long_line_has_the_summary_of_the_whole_line(line, chunk, monkeypatch)
     assert summary == summarize(2, whole_line_actions)
 
 
-def test_a_long_commit_of_a_run_has_the_details_of_its_run():
+def test_a_condition_on_the_dag_run_matches_a_commit_with_a_long_provenance():
     run = {"dag_id": "load", "task_id": "write", "run_id": "r" * 10_000}
     operation = {"operation": "MERGE", "timestamp": 7, "operationParameters": {"predicate": "x" * 60_000}}
     store = store_with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})

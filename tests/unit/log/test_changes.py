@@ -118,7 +118,7 @@ def test_changed_files_have_the_partition_values_and_sizes_of_their_actions():
     ]
 
 
-def test_recorded_changes_allow_malformed_other_actions():
+def test_malformed_adds_and_removes_are_ignored_after_recorded_changes():
     commit = CommitChanges("x.json")
     for kind, body in (("add", to_json(add("a"))), ("cdc", to_json(cdc("c"))), ("add", {}), ("remove", {"path": 1})):
         commit.take(kind, body)

@@ -249,12 +249,12 @@ def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
     write_v2(log, 6, name)
     content = log.files[name][0]
     rows = pq.read_table(pa.BufferReader(content)) if kind == "parquet" else content.splitlines(keepends=True)
-    twice = (
+    doubled_content = (
         to_parquet(pa.concat_tables([rows, rows.slice(rows.num_rows - 3)]))
         if kind == "parquet"
         else (b"".join([*rows, *rows[-3:]]))
     )
-    log.files[name] = (twice, 0)
+    log.files[name] = (doubled_content, 0)
     delete_commits(log, 6)
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]
     commit_actions(log, add("f7"), read_version=6)
@@ -266,12 +266,12 @@ def test_rows_of_other_kinds_and_unknown_columns_are_ignored():
     expected = state_of(load(store))
     write_v2(store, 1, uuid_name(1, "parquet"))
     rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
-    novel = rows.append_column("novelty", pa.array([{"x": 1}] * rows.num_rows))
-    store.files[uuid_name(1, "parquet")] = (to_parquet(novel), 0)
+    wider_rows = rows.append_column("novelty", pa.array([{"x": 1}] * rows.num_rows))
+    store.files[uuid_name(1, "parquet")] = (to_parquet(wider_rows), 0)
     delete_commits(store, 1)
     assert state_of(load(store)) == expected
     preferred = uuid_name(1, "json", "90a083e8-7026-4e79-81be-64bd76c43a11")
-    store.files[preferred] = (to_json_lines(novel), 0)
+    store.files[preferred] = (to_json_lines(wider_rows), 0)
     assert state_of(load(store)) == expected
     assert load(store).segment.checkpoint.names == (preferred,)
 

@@ -23,16 +23,16 @@ def store():
 
 
 @pytest.mark.parametrize("read", [commit_infos, partial(newest_commit_infos, max_commits=1000)])
-def test_commits_come_newest_first_until_a_deleted_one(store, read):
+def test_commits_come_newest_first_until_a_deleted_commit(store, read):
     store.before = lambda operation, name: store.files.pop(commit_name(20), None) if operation == "read" else None
     commits = list(read(store, up_to_version=79, in_commit=InCommitTimes(first_version=30, enabled_at_ms=NOON_MS)))
     assert [commit.version for commit in commits] == list(range(79, 20, -1))
     assert [commit.info["operation"] for commit in commits[:2]] == ["W79", "W78"]
     assert commits[0].timestamp_ms == NOON_MS + 79
-    assert commits[-1].timestamp_ms == store.files[commit_name(21)][1], "it is before the in-commit timestamps"
+    assert commits[-1].timestamp_ms == store.files[commit_name(21)][1], "commit 21 is older than the enablement"
 
 
-def test_a_search_reads_a_limited_number_of_commits_and_one_may_lack_a_provenance(store):
+def test_a_search_reads_a_limited_number_of_commits_and_a_commit_may_lack_a_provenance(store):
     commits = list(newest_commit_infos(store, up_to_version=80, in_commit=None, max_commits=2))
     assert [(commit.version, commit.info.get("operation")) for commit in commits] == [(80, None), (79, "W79")]
     assert list(newest_commit_infos(store, up_to_version=80, in_commit=None, max_commits=0)) == []

@@ -40,7 +40,7 @@ def test_another_checksum_does_not_match(checksum):
     assert not is_intact((EXAMPLE % checksum).encode())
 
 
-def test_an_object_without_a_checksum_is_not_compared():
+def test_an_object_without_a_checksum_is_intact():
     assert is_intact(b'{"version":1,"size":3}')
     assert is_intact(b'{"version":1,"size":3,"checksum":null}')
 

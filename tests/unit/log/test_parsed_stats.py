@@ -62,7 +62,7 @@ def test_a_bound_is_converted_exactly_or_omitted(value, kind, bound):
     assert text_of(value, kind) == '{"minValues":' + expected + "}"
 
 
-def test_a_time_without_a_zone_is_an_instant_if_the_caller_lists_it():
+def test_a_time_without_a_zone_is_in_utc_if_the_caller_lists_its_column():
     kind = pa.struct([("maxValues", pa.struct([("x", pa.timestamp("us")), ("y", pa.timestamp("us"))]))])
     noon = NOON.replace(tzinfo=None)
     parsed = pa.chunked_array([pa.array([{"maxValues": {"x": noon, "y": noon}}], kind)])
