@@ -5,7 +5,7 @@ open to write, sync, link, rename, remove, make a folder. A wrapper of `LogStore
 steps. One process imports all modules and forks the trials. A trial with Spark connects to a running JVM, so that no
 trial has to start one.
 
-The process reads trials from its standard input as JSON lines, and answers each with a line:
+The process reads trials from its standard input as JSON lines, and answers each with a line. This command starts it:
 
     python -m tests.faults.crash_site
 """

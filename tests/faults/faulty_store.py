@@ -92,7 +92,7 @@ class FaultyLogStore:
     """A client's `LogStore`.
 
     `journal` has each list, read and put as (operation, name, fault, outcome). It also has every other access that
-    failed before its operation.
+    failed before its operation. It lacks the access at which the client was killed.
     """
 
     root = "memory://table"
@@ -214,7 +214,7 @@ class Client(threading.Thread):
         self._wait_for_thread()
 
     def make_access(self, fault):
-        """Let the client make one access with this fault, and wait until it reaches the next one or its end."""
+        """Let the client make one access with this fault, and wait until it reaches its next access or its end."""
         self._fault = fault
         self._may_continue.release()
         self._wait_for_thread()

@@ -90,10 +90,11 @@ def kill_at_steps(
 ):
     """Kill the program at each of its `kill_points` and run it again. Returns the steps of a run without a kill.
 
-    Each trial begins with a copy of the table `template`, or without a table if it is None. A killed program must leave
-    `rows_before` or `rows_after`, and the second run must leave `rows_after`. By default, these are the rows that a run
-    without a kill leaves. The table must then have one commit of each of the `app_ids`, by default of the `run` in
-    `arguments`. The table of the run without a kill remains in the folder "not killed".
+    Each trial begins with a copy of the table `template`, or without a table if `template` is None. A killed program
+    must leave `rows_before` or `rows_after`, and the second run must leave `rows_after`. The default of `rows_after` is
+    the rows that a run without a kill leaves. After the second run the table must have one commit of each of the
+    `app_ids`, by default of the `run` in `arguments`. The table of the run without a kill remains in the folder "not
+    killed".
     """
     if "run" in arguments:
         app_ids = app_ids or (arguments["run"],)

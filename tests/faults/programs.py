@@ -131,7 +131,7 @@ def copy_new_files(spark, table, *, landing, run):
 def copy_with_bad_records(spark, table, *, landing, run):
     """Load the new files of a folder, with a quarantine beside the table.
 
-    It must then have the bad record and the unreadable file once.
+    The quarantine must then have the bad record and the unreadable file once.
     """
     quarantine = f"{table} quarantine"
     copy_files(spark, table, landing, run=run, quarantine=quarantine)
@@ -140,7 +140,7 @@ def copy_with_bad_records(spark, table, *, landing, run):
 
 
 def write_with_rejected_rows(spark, table, *, query, run):
-    """Write the rows of a query, except those with x = 0. The quarantine beside the table must then have these once."""
+    """Write the rows of a query except the row with x = 0. The quarantine beside the table must then have it once."""
     quarantine = f"{table} quarantine"
     write(spark, table, query=query, run=run, audits=ZEROS, quarantine=quarantine)
     check_zeros(quarantine, run)

@@ -42,7 +42,7 @@ def test_a_history_survives_a_kill_at_every_file_move(spark_site, spark, tmp_pat
     assert visible_rows(tmp_path / "not killed") == model_of_history([*BEFORE, *LATE])
 
 
-def test_the_first_run_survives_a_kill_at_every_file_move(spark_site, tmp_path):
+def test_the_first_run_survives_kills_at_file_moves(spark_site, tmp_path):
     """Outside the campaign, the test kills the program at a sample of the links of files of the log."""
     kill_at_steps(
         spark_site,

@@ -17,7 +17,7 @@ def test_versions_of_other_writers_are_counted_only_if_the_read_version_is_below
     assert effort_of(7, {"readVersion": read_version}).versions_meanwhile == expected
 
 
-def test_a_duration_is_a_whole_number_of_either_name():
+def test_a_duration_is_a_whole_number_under_either_name():
     assert effort_of(1, {"operationMetrics": {"executionTimeMs": "12"}}).duration_ms == 12
     assert effort_of(1, {"operationMetrics": {"execution_time_ms": 12}}).duration_ms == 12
     for value in NO_COUNTS:

@@ -111,7 +111,7 @@ def test_the_commit_of_a_version_is_read_in_the_thread_of_the_caller():
     assert threads == {threading.current_thread()}
 
 
-def test_the_search_for_commits_since_a_time_ends_at_an_older_one():
+def test_the_search_for_commits_since_a_time_ends_at_an_older_commit():
     store = append_files(create(new_store()), 99)
     snapshot, read_names = Snapshot.load(store), []
     times = {
@@ -251,7 +251,7 @@ def test_provenance_with_an_impossible_dag_id_names_no_task():
 # --- the changes of a version ---
 
 
-def test_the_changes_of_a_version_are_those_from_the_version_before():
+def test_the_changes_of_a_version_are_its_differences_from_the_previous_version():
     store = create(new_store(), add("a", size_bytes=5), configuration={"old": "1"})
     commit_actions(
         store, metadata({"new": "2"}, struct(id="long", day="string", note="string")), add("b", size_bytes=7)

@@ -94,7 +94,7 @@ def test_another_check_or_another_name_is_not_accepted():
     assert not is_accepted(None, audit, 3)
 
 
-def test_only_audits_of_level_ask_are_asked_and_errors_are_not():
+def test_a_question_contains_only_audits_of_level_ask_that_have_a_value():
     ask, fail, warn = (Audit(name=level, level=level, **ROWS) for level in ("ask", "fail", "warn"))
     broken = Audit(name="broken", level="ask", **ROWS)
     audits = {audit.name: audit for audit in (ask, fail, warn, broken)}

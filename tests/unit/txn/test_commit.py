@@ -64,7 +64,7 @@ def actions_by_kind(store, version):
         b'{"commitInfo":{"txnId":"mine"}}\n',
     ],
 )  # fmt: skip
-def test_a_commit_may_have_an_id_unless_its_first_line_shows_another(start):
+def test_a_commit_may_have_an_id_unless_its_first_line_shows_another_id(start):
     assert _may_have_txn_id(start, "mine")
 
 

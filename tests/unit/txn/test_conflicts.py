@@ -265,7 +265,7 @@ def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compa
     assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
 
 
-def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_rows():
+def test_a_winning_commit_without_required_fields_is_read_and_counts_as_a_change_of_rows():
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert [a.path for a in winner.adds_with_new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]

@@ -15,7 +15,7 @@ def test_a_commit_gives_back_the_quarantine_of_its_run(version):
 
 
 @pytest.mark.parametrize("parameters", [None, {}, {"quarantine": 5}, {"other": "x"}])
-def test_a_commit_without_a_quarantine_has_none(parameters):
+def test_parameters_without_a_valid_quarantine_give_none(parameters):
     assert quarantine_of(parameters, {QUARANTINED_ROWS: 2}) is None
 
 

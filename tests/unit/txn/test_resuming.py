@@ -1,4 +1,4 @@
-"""Runs that resume an earlier commit, runs that do its work again, and runs that are rejected."""
+"""Runs that resume an earlier commit, runs that do their work again, and runs that are rejected."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_provenance_of_another_writer_is_ignored(text):
     assert not RunProvenance.from_text(text).has_comparable_digest
 
 
-def test_a_provenance_survives_the_text_of_a_commit():
+def test_a_provenance_is_read_back_from_the_text_of_a_commit():
     run = identity(index=3, generation=2, key=KEY)
     parsed = RunProvenance.from_text(user_metadata(run, "why"))
     assert parsed == RunProvenance.from_values(run.provenance)

@@ -175,6 +175,6 @@ def test_a_commit_to_a_tracked_table_says_whether_rows_keep_their_ids(keeps_row_
     base = BaseState.of(load(store))
     commit(store, replace(proposal(0, file("a", 1)), base=base, keeps_row_ids=keeps_row_ids), clock_ms=Clock())
     assert load(store).commit_info["tags"] == {"delta.rowTracking.preserved": str(keeps_row_ids).lower()}
-    supported = store_with_row_tracking()
-    commit_on_snapshot(supported, file("a", 1))
-    assert "tags" not in load(supported).commit_info
+    store_without_property = store_with_row_tracking()
+    commit_on_snapshot(store_without_property, file("a", 1))
+    assert "tags" not in load(store_without_property).commit_info
