@@ -24,6 +24,7 @@ from deltalite.columnar.skipping.stats_columns import values_where
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.inspection.column_bounds import Bound, Extreme, Side, extreme_of, text_of, without_saturated
 from deltalite.inspection.columns import column_fields
+from deltalite.log.file_table import deleted_rows_by_file
 from deltalite.log.state import BlocksInvalidated
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.partition_values import partition_scalar
@@ -118,7 +119,7 @@ class _Block:
         files = files.combine_chunks()
         stats = parser.parse(files["stats"]).combine_chunks()
         vectors = files["deletionVector"].combine_chunks()
-        deleted_rows = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+        deleted_rows = deleted_rows_by_file(files).combine_chunks()
         records = _member(stats, ("numRecords",))
         live_rows = pc.subtract(records, deleted_rows)
         live_rows = values_where(pc.greater_equal(live_rows, 0), live_rows)  # null if the log contradicts the number

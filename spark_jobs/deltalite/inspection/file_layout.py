@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from deltalite.columnar.skipping.files import group_by_partition
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.inspection.shown_texts import shown_text
-from deltalite.log.file_table import bytes_of
+from deltalite.log.file_table import bytes_of, deleted_rows_by_file
 from deltalite.snapshot import Snapshot
 
 MAX_PARTITIONS = 100
@@ -103,13 +103,12 @@ def _partitions(files: pa.Table, keys: list[str]) -> Iterator[PartitionSize]:
     numbers = pa.array(
         [partition_numbers.setdefault(values, number) for number, values in enumerate(all_values)], pa.int64()
     )
-    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
     sums = (
         pa.table(
             {
                 "partition": numbers.take(groups.combination_of_file),
                 "size": files["size"],
-                "rows": pc.subtract(num_records(files["stats"]), deleted),
+                "rows": pc.subtract(num_records(files["stats"]), deleted_rows_by_file(files)),
             }
         )
         .group_by("partition")

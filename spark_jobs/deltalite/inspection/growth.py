@@ -31,7 +31,7 @@ from deltalite.log.commit_times import (
     in_commit_timestamp,
     rebuildable_versions,
 )
-from deltalite.log.file_table import ADD_TYPES, key_column, table_of
+from deltalite.log.file_table import ADD_TYPES, deleted_rows_by_file, key_column, table_of
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
 from deltalite.snapshot import Snapshot
@@ -210,7 +210,7 @@ def _files(bodies: Sequence[Mapping[str, Any]], cls: type[AddFile | RemoveFile],
     if not bodies:
         return
     files = table_of(bodies, _TYPES, cls, source).combine_chunks()
-    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
+    deleted = deleted_rows_by_file(files)
     columns = (key_column(files), files["size"], pc.subtract(num_records(files["stats"]), deleted), deleted)
     yield from map(_File, *(column.to_pylist() for column in columns))
 

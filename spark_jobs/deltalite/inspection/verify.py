@@ -40,7 +40,7 @@ from deltalite.inspection.walk import lifetimes
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.listing import CheckpointFiles, Listing, list_log
-from deltalite.log.replay import ReplayedLog, UnusableLogFile, replay
+from deltalite.log.replay import ReplayedLog, UnusableLogFile, replay, replay_checkpoint
 from deltalite.log.segment import LogSegment
 from deltalite.log.version_checksum import VersionChecksum
 from deltalite.protocol import row_tracking
@@ -163,7 +163,7 @@ class _Verification:
             self.progress("checkpoints", done, len(self.listing.checkpoints))
             file_name, versions = checkpoint.names[0], [(checkpoint.version, checkpoint.version)]
             try:
-                log = self._replay_checkpoint(checkpoint)
+                log = replay_checkpoint(self.store, checkpoint)
                 log.files(COLUMNS)
                 log.tombstones(("path",))
             except (UnusableLogFile, CorruptCheckpointError) as error:
@@ -175,10 +175,6 @@ class _Verification:
                 # A reader that starts from this checkpoint would use the invalid protocol or metadata.
                 except DeltaLiteError as error:
                     self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, file_name, versions)
-
-    def _replay_checkpoint(self, checkpoint: CheckpointFiles) -> ReplayedLog:
-        """Replay a checkpoint without commits."""
-        return replay(self.store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
 
     def _compute_rules(self, chains: Iterable[Chain]) -> None:
         """Compute the protocol and metadata of every version, and report commits that make them invalid.
@@ -226,7 +222,7 @@ class _Verification:
             self.progress("checkpoints against commits", done, len(checkpoints))
             file_name, versions = checkpoint.names[0], [(checkpoint.version, checkpoint.version)]
             for problem in self._replay_differences(
-                chain.segment(checkpoint.version), partial(self._replay_checkpoint, checkpoint)
+                chain.segment(checkpoint.version), partial(replay_checkpoint, self.store, checkpoint)
             ):
                 self._report(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", file_name, versions)
         for compaction in self.listing.compactions:
@@ -293,7 +289,7 @@ class _Verification:
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
         """Yield every file of a chain in batches, with the version whose protocol and metadata apply to the batch."""
         if chain.start is not None:
-            start_files = self._replay_checkpoint(chain.start).files(COLUMNS)
+            start_files = replay_checkpoint(self.store, chain.start).files(COLUMNS)
             for offset in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
                 yield chain.start.version, start_files.slice(offset, _FILES_IN_A_BATCH)
         for version, commit in chain.commits.items():

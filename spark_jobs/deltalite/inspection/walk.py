@@ -18,8 +18,7 @@ from deltalite.inspection.versions import Range, union
 from deltalite.log.action_files import read_actions
 from deltalite.log.file_table import file_key, key_column
 from deltalite.log.listing import CheckpointFiles
-from deltalite.log.replay import replay
-from deltalite.log.segment import LogSegment
+from deltalite.log.replay import replay_checkpoint
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.file_counts import FileCounts, count_files
@@ -61,7 +60,7 @@ class _Sums:
 
 
 def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
-    """Yield the counts of these versions of a span, ascending. `versions` may include the version of its checkpoint.
+    """Yield the counts of `versions` of a span, ascending. They may include the version of the span's checkpoint.
 
     Raises:
         UnusableLogFile: the span's checkpoint cannot be read.
@@ -115,7 +114,7 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
 
 def _files_of_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> pa.Table:
     """Return the active files in a checkpoint, with `_COLUMNS`."""
-    return replay(store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=())).files(_COLUMNS)
+    return replay_checkpoint(store, checkpoint).files(_COLUMNS)
 
 
 def _state_at_start(store: LogStore, span: Span, touched_keys: Collection[str]) -> tuple[_Sums, dict[str, _File]]:

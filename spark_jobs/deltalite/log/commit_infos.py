@@ -45,16 +45,25 @@ class TimedCommitInfo:
         return self.file_time_ms
 
 
-def commit_infos(store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None) -> Iterator[TimedCommitInfo]:
-    """Yield the provenance of the commits from `up_to_version` (inclusive) back to the oldest one, one read at a time.
+def commit_infos(
+    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None = None, after_version: int = -1
+) -> Iterator[TimedCommitInfo]:
+    """Yield the provenance of commits, newest first, one read at a time.
 
-    `in_commit` is the result of `in_commit_times` for the snapshot's protocol and metadata.
+    Args:
+        store: the store of the table.
+        up_to_version: the newest version, inclusive.
+        in_commit: the result of `in_commit_times` for the snapshot's protocol and metadata. A caller that does not use
+            the commit times can leave it out.
+        after_version: only commits above this version are read.
 
     Raises:
         CorruptLogError: a line before the provenance of a commit is malformed.
         StorageError: the log cannot be read.
     """
     for commit in _newest_first(store, up_to_version):
+        if commit[0].version <= after_version:
+            return
         timed_info = _read(store, in_commit, commit)
         if timed_info is None:
             return

@@ -168,7 +168,12 @@ def bytes_of(files: pa.Table) -> int:
 
 def deleted_rows_of(files: pa.Table) -> int:
     """Return the number of soft-deleted rows in the files. `files` must have the column `deletionVector`."""
-    return total(pc.struct_field(files["deletionVector"], "cardinality"))
+    return total(deleted_rows_by_file(files))
+
+
+def deleted_rows_by_file(files: pa.Table) -> pa.ChunkedArray:
+    """Return the number of soft-deleted rows in each file. `files` must have the column `deletionVector`."""
+    return pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), 0)
 
 
 def total(numbers: pa.ChunkedArray | pa.Array) -> int:

@@ -20,7 +20,7 @@ from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
 from deltalite.log.checkpoint_reader import read_add_blocks, read_adds, read_head, read_tombstones
 from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overridden_mask, without_keys, without_rows
-from deltalite.log.listing import LogEntry
+from deltalite.log.listing import CheckpointFiles, LogEntry
 from deltalite.log.segment import LogSegment
 from deltalite.log.subjects import DuplicateCheck
 from deltalite.protocol.actions import (
@@ -215,6 +215,11 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         holds_stats=holds_stats,
         commit_info=state.commit_info,
     )
+
+
+def replay_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> ReplayedLog:
+    """Replay a checkpoint without commits. Raises `UnusableLogFile`."""
+    return replay(store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
 
 
 def check_compaction(store: LogStore, entry: LogEntry) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from deltalite.errors import CommitStateUnknownError, TableNotFoundError, VersionGapError
 from deltalite.log.action_files import read_actions, read_blocks
+from deltalite.log.commit_infos import commit_infos
 from deltalite.log.listing import list_log
-from deltalite.log.replay import read_commit_info
 from deltalite.protocol.actions import (
     AddFile,
     CommitInfo,
@@ -212,23 +212,17 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
         and app_id.endswith(suffix)
         and (identity.is_of_cleared_run or (start is not None and is_before(txn, start)))
     }
-    for version, commit in sorted(list_log(snapshot.store, 0).commits.items(), reverse=True):
-        if not sibling_app_ids:
-            return
-        if version > snapshot.version:
-            continue
-        try:
-            info = read_commit_info(snapshot.store, commit) or {}
-        except VersionGapError:
-            return
-        run = RunProvenance.from_text(info.get("userMetadata"))
+    for commit in commit_infos(snapshot.store, up_to_version=snapshot.version) if sibling_app_ids else ():
+        run = RunProvenance.from_text(commit.info.get("userMetadata"))
         if (run.dag_id, run.task_id, run.run_id) != (current.dag_id, current.task_id, current.run_id):
             continue
         app_id = f"{prefix}{run.map_index}{suffix}"
         txn = snapshot.transactions.get(app_id)
         if txn is not None and app_id in sibling_app_ids:
-            check_requests_differ(identity, EarlierCommit(table=table, txn=txn, version=version, run=run))
+            check_requests_differ(identity, EarlierCommit(table=table, txn=txn, version=commit.version, run=run))
         sibling_app_ids.discard(app_id)
+        if not sibling_app_ids:
+            return
 
 
 def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cached_property
 
 from deltalite.errors import VersionGapError
+from deltalite.log.commit_infos import commit_infos
 from deltalite.log.file_table import file_key
 from deltalite.log.listing import list_log
 from deltalite.log.replay import read_commit_info
@@ -149,21 +150,13 @@ class _Search:
 
     def _later_commits(self, after: int) -> Iterator[LaterRun]:
         """Yield the commits of later runs above version `after`, newest first."""
-        for version, commit in sorted(list_log(self._base.store, 0).commits.items(), reverse=True):
-            if version > self._base.version:
-                continue
-            if version <= after:
-                return
-            try:
-                info = read_commit_info(self._base.store, commit) or {}
-            except VersionGapError:
-                return
-            run = RunProvenance.from_text(info.get("userMetadata"))
-            committed_ms = info.get("timestamp")
+        for commit in commit_infos(self._base.store, up_to_version=self._base.version, after_version=after):
+            run = RunProvenance.from_text(commit.info.get("userMetadata"))
+            committed_ms = commit.info.get("timestamp")
             if run.dag_id is not None and isinstance(committed_ms, int) and committed_ms < self._earliest_ms:
                 return  # only commits of Airflow runs end the search: other writers' clocks are not trusted
             if self._is_later(run):
-                yield LaterRun(version=version, run=run)
+                yield LaterRun(version=commit.version, run=run)
 
     def _is_later(self, run: RunProvenance) -> bool:
         current = self._current

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.skipping.files import group_by_partition
-from deltalite.log.file_table import STRING_MAP
+from deltalite.log.file_table import STRING_MAP, deleted_rows_by_file
 from deltalite.protocol.clustering import CLUSTERING_PROVIDER
 from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, fill_bins, pack, rows_to_cluster
 from deltalite.upkeep.optimize_candidates import files_to_pack
@@ -132,7 +132,7 @@ def _without_empty_files(files: pa.Table, max_deleted_ratio: float) -> tuple[int
     The result has the columns `deleted` (0 without a deletion vector) and `hasTooManyDeleted`.
     """
     vectors, records = files["deletionVector"], files["records"]
-    deleted = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+    deleted = deleted_rows_by_file(files)
     is_empty = pc.fill_null(pc.equal(records, deleted), False)
     known = pc.if_else(pc.equal(records, 0), None, records)
     ratios = pc.divide(deleted.cast(pa.float64(), safe=False), known.cast(pa.float64(), safe=False))
