@@ -32,7 +32,7 @@ class SchemaTables:
     other_rows: tuple[TableRow, ...]
 
     def named(self, row: TableRow) -> TableRow:
-        """Return the row of a table with the table's name in the catalog."""
+        """Return a copy of the row that has the table's name in the catalog."""
         return replace(row, name=self.names.get(canonical_address(parse_location(row.table))))
 
 
@@ -63,7 +63,7 @@ def _parse_description(name: str, description: str | DeltaLiteError) -> tuple[st
     """Return the reason to skip a table, or None and the table's address.
 
     Raises:
-        DeltaLiteError: the catalog does not describe the table, or not clearly.
+        DeltaLiteError: the catalog does not describe the table, or the description is ambiguous.
     """
     if isinstance(description, DeltaLiteError):
         raise description

@@ -15,7 +15,7 @@ _MAX_ITEMS, _MAX_DEPTH = 50, 10
 
 
 def cell_text(scalar: pa.Scalar, *, max_length: int = MAX_LENGTH) -> str | None:
-    """Return a value as a text; None for NULL. A binary is its hexadecimal digits, and a nested value is JSON."""
+    """Return a value as a text; None for NULL. A binary becomes hexadecimal digits, and a nested value becomes JSON."""
     value = _plain(scalar, 0)
     if value is None:
         return None
@@ -24,7 +24,7 @@ def cell_text(scalar: pa.Scalar, *, max_length: int = MAX_LENGTH) -> str | None:
 
 
 def _plain(scalar: pa.Scalar, depth: int) -> Any:
-    """Return a value of JSON with a bounded number of items. A binary is its hexadecimal digits."""
+    """Return a value of JSON with a bounded number of items. A binary becomes hexadecimal digits."""
     if not scalar.is_valid:
         return None
     data_type = scalar.type

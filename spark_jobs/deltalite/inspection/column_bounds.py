@@ -1,7 +1,7 @@
 """The smallest and the largest value of a column in many files, from the bounds of each file in the log.
 
 A bound is exact if its file has no soft-deleted rows, and if no writer may have changed the bound. Writers truncate
-long texts, and some round decimals of more than 15 digits. If a bound is not exact, still no value is beyond it.
+long texts, and some round decimals of more than 15 digits. No value is beyond a bound, even if the bound is not exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The smallest or largest value of a column as a text. If it is not exact, no value is beyond it."""
+    """The smallest or largest value of a column as a text. No value is beyond it, even if it is not exact."""
 
     text: str
     is_exact: bool

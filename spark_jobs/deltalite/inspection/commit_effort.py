@@ -17,11 +17,11 @@ _MAX_DIGITS = 19
 class CommitEffort:
     """The effort of a commit.
 
-    - `duration_ms`: the time that the operation took before its commit, in milliseconds; None if its writer recorded
-      none.
-    - `replans`: how many times the operation replanned after a conflict; 0 if its writer recorded none.
-    - `versions_meanwhile`: how many versions other writers committed after the version that the operation read; 0 if
-      its writer did not record that version.
+    - `duration_ms`: the time that the operation took before its commit, in milliseconds; None if the writer did not
+      record the time.
+    - `replans`: the number of replans after conflicts; 0 if the writer did not record the number.
+    - `versions_meanwhile`: the number of versions that other writers committed after the version that the operation
+      read; 0 if the writer did not record the read version.
     """
 
     duration_ms: int | None = None

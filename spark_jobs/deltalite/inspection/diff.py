@@ -3,7 +3,7 @@
 `diff` compares two snapshots, in either order of time, and ignores the commits between them. A path and a deletion
 vector identify a file. If a path is in both versions with different vectors, its soft-deleted rows changed. The number
 of rows comes from statistics and deletion vectors, and is unknown if a file has no statistics. With column mapping,
-columns match by id, which distinguishes a rename from a drop and an add. Without it they match by name.
+columns match by id, which distinguishes a rename from a drop and an add. Otherwise columns match by name.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from deltalite.sizes import counted, format_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Whether a step is due, and why."""
+    """The decision whether a step is due, and its reason."""
 
     step: Step
     is_due: bool
@@ -40,7 +40,7 @@ def _decide(step: Step, health: TableHealth, thresholds: Thresholds) -> Decision
 
 
 def _optimize(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
-    """Decide in this order.
+    """Decide whether an optimize is due, in this order.
 
     1. No file can be packed or purged: no.
     2. Too many rows are soft-deleted: yes.
@@ -63,7 +63,7 @@ def _checkpoint(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]
 
 
 def _vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
-    """Decide in this order.
+    """Decide whether a vacuum is due, in this order.
 
     1. The log names enough dead bytes: yes.
     2. The last vacuum, or without one the creation of the table, is recent: no.

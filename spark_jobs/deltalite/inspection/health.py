@@ -6,8 +6,8 @@
   has their path, and no vacuum has deleted them. The number is a lower limit: a checkpoint leaves out files that were
   removed before the retention, and the log does not name files of killed jobs.
 
-`measure` takes a snapshot and the last vacuum, and reads nothing but the snapshot's files. `read_health` also searches
-the log for the last vacuum.
+`measure` takes a snapshot and the last vacuum, and reads only the snapshot. `read_health` also searches the log for the
+last vacuum.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def read_measures(
 
 
 def _files_and_totals(snapshot: Snapshot) -> tuple[pa.Table | None, FileTotals]:
-    """Return the files with all columns, or None if there are very many, and their totals.
+    """Return the files with all columns (None if there are very many), and the totals of the files.
 
     If `_last_checkpoint` says that the checkpoint is small, the checkpoint is read only once.
     """

@@ -1,4 +1,4 @@
-"""Comparison of two ways to rebuild a version: a checkpoint or a log compaction, and the commits.
+"""Comparison of a checkpoint or log compaction with the commits that it replaces.
 
 A checkpoint may omit expired transactions, tombstones and removed domains, so these do not count as differences. Files
 are compared by identity, size and partition values. Statistics have several valid forms, so `footers.py` compares them

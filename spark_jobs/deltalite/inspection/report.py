@@ -13,7 +13,7 @@ class CheckedCounts:
     """The number of checked objects of each kind.
 
     `files` and `bytes` are the number and the total size of the checked data files, according to the log. `footers` and
-    `deletion_vectors` are the numbers of opened ones.
+    `deletion_vectors` count the opened footers and deletion vectors.
     """
 
     commits: int
@@ -33,7 +33,7 @@ class VerifyReport:
     - `rebuildable`: the versions that the log can rebuild.
     - `readable`: the rebuildable versions without a checked file whose rows are unreadable.
     - `findings`: the first `MAX_FINDINGS_OF_A_KIND` findings of each kind.
-    - `counts`: the number of findings of each kind, also of those that `findings` lacks.
+    - `counts`: the number of all findings of each kind, even if `findings` lacks some of them.
     """
 
     root: str

@@ -117,7 +117,7 @@ class TableRow:
 
     @property
     def status(self) -> Status:
-        """The state of the table: that of its most important step, or `FAILED` with an error."""
+        """`FAILED` with an error, `SKIPPED` with a reason to skip, otherwise the state of the most important step."""
         if self.error is not None:
             return Status.FAILED
         if self.skip_reason is not None:

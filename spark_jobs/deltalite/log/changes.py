@@ -1,11 +1,11 @@
 """The changes of one commit, as files to read: the rules of the change data feed, without I/O.
 
-1. If the commit has `cdc` actions, only their files are read. Each row of these files has its change type.
+1. If the commit has `cdc` actions, only their files are read. Each row of these files names its change type.
 2. If the metrics of a MERGE report no changed row, the commit changes no row, even if it rewrote files.
 3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions
    change no rows.
-4. If an add and a remove have the same path, the file stays and its deletion vector changes. Rows that only the
-   new vector contains were deleted. Rows that only the old vector contains were restored.
+4. An add and a remove of the same path are an exception to rule 3: the file stays, and its deletion vector changes.
+   Rows that only the new vector contains were deleted. Rows that only the old vector contains were restored.
 
 `CommitChanges` keeps only the fields that identify rows, so a large commit needs little more memory than its list of
 files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.

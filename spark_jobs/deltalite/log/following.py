@@ -1,8 +1,9 @@
 """Reads a log from a position on, commit by commit. A poll without a new commit takes two requests.
 
-A position holds a digest of its version's commit. A recreated table at the same address has another digest. The first
-request reads the next commit by its name, the second request the commit of the position. If the log still holds the
-position's commit, log cleanup has deleted no later commit. If neither commit exists, a third request lists the log.
+A position holds a digest of the commit of its version. A recreated table at the same address has another digest. The
+first request reads the next commit by its name, and the second request reads the commit of the position. If the log
+still holds the position's commit, log cleanup has deleted no later commit. If neither commit exists, a third request
+lists the log.
 
 A position has no digest if the log did not hold the commit when the position was taken. Then the second request lists
 the log from the position on, and a third request reads the digest once the commit exists. If a table is recreated

@@ -2,8 +2,7 @@
 
 A writer replaces the file after the checkpoint is complete, so the file may be stale. Some storages show a partially
 written file. If the file or its checksum is invalid, `read_last_checkpoint` returns None and the caller lists the whole
-log.
-The checkpoint's kind and content come from the listing and from the checkpoint, not from this file. Protocol: Last
+log. The checkpoint's kind and content come from the listing and from the checkpoint, not from this file. Protocol: Last
 Checkpoint File, JSON checksum.
 """
 

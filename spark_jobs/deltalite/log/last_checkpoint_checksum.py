@@ -2,8 +2,8 @@
 
 The canonical form lists the leaves in the byte order of their paths, separated by commas. Each leaf is its path, `=`
 and its value. The path consists of keys and array positions, joined by `+`. Keys and texts are in quotes and
-percent-encoded; numbers keep their spelling.
-The top-level `checksum` is left out, and an object with a duplicate key is invalid. Protocol: JSON checksum.
+percent-encoded; numbers keep their spelling. The top-level `checksum` is left out, and an object with a duplicate key
+is invalid. Protocol: JSON checksum.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ class Proposal:
       target rows that it matches.
     - `revives_files`: whether the commit adds removed files again, although a vacuum may delete them.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
-    - `audits_table`: whether audits examined the table after the commit. The commit then conflicts with every winning
-      commit that changes rows, also with a blind append.
+    - `audits_table`: whether audits examined the table as the commit leaves it. The commit then conflicts with every
+      winning commit that changes rows, also with a blind append.
     - `protects_checkpoints`: whether the commit protects the checkpoints before its version, because it drops a table
       feature. The proposal then must have `metadata`.
     """

@@ -1,4 +1,4 @@
-"""The number of records in the statistics of an added file, which commits to some tables need."""
+"""The number of records in the statistics of an added file. Commits to some tables need this number."""
 
 from __future__ import annotations
 
