@@ -16,24 +16,24 @@ _MAX_ITEMS, _MAX_DEPTH = 50, 10
 
 def cell_text(scalar: pa.Scalar, *, max_length: int = MAX_LENGTH) -> str | None:
     """Return a value as a text; None for NULL. A binary becomes hexadecimal digits, and a nested value becomes JSON."""
-    value = _plain(scalar, 0)
+    value = _json_value(scalar, 0)
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shown_text(text, max_length=max_length)
 
 
-def _plain(scalar: pa.Scalar, depth: int) -> Any:
+def _json_value(scalar: pa.Scalar, depth: int) -> Any:
     """Return a value of JSON with a bounded number of items. A binary becomes hexadecimal digits."""
     if not scalar.is_valid:
         return None
     data_type = scalar.type
     if isinstance(data_type, pa.BaseExtensionType):
-        return _plain(scalar.value, depth)
+        return _json_value(scalar.value, depth)
     if types.is_nested(data_type):
         if depth == _MAX_DEPTH:
             return "…"
-        return _plain_nested(scalar, depth + 1)
+        return _nested_json_value(scalar, depth + 1)
     if types.is_temporal(data_type):  # Python's calendar ends at the year 9999
         return scalar.cast(pa.string()).as_py()
     value = scalar.as_py()
@@ -42,11 +42,11 @@ def _plain(scalar: pa.Scalar, depth: int) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _plain_nested(scalar: pa.Scalar, depth: int) -> Any:
+def _nested_json_value(scalar: pa.Scalar, depth: int) -> Any:
     data_type = scalar.type
     if types.is_struct(data_type):
-        return {field.name: _plain(scalar[number], depth) for number, field in enumerate(data_type)}
+        return {field.name: _json_value(scalar[number], depth) for number, field in enumerate(data_type)}
     items = scalar.values[:_MAX_ITEMS]
     if types.is_map(data_type):
-        return {str(_plain(entry[0], depth)): _plain(entry[1], depth) for entry in items}
-    return [_plain(item, depth) for item in items]
+        return {str(_json_value(entry[0], depth)): _json_value(entry[1], depth) for entry in items}
+    return [_json_value(item, depth) for item in items]

@@ -31,15 +31,15 @@ def _decide(step: Step, health: TableHealth, thresholds: Thresholds) -> Decision
         return Decision(step=step, is_due=False, reason=f"{step}=False")
     match step:
         case Step.OPTIMIZE:
-            is_due, reason = _optimize(health, thresholds)
+            is_due, reason = _decide_optimize(health, thresholds)
         case Step.CHECKPOINT:
-            is_due, reason = _checkpoint(health, thresholds)
+            is_due, reason = _decide_checkpoint(health, thresholds)
         case Step.VACUUM:
-            is_due, reason = _vacuum(health, thresholds)
+            is_due, reason = _decide_vacuum(health, thresholds)
     return Decision(step=step, is_due=is_due, reason=reason)
 
 
-def _optimize(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
+def _decide_optimize(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     """Decide whether an optimize is due, in this order.
 
     1. No file can be packed or purged: no.
@@ -49,20 +49,20 @@ def _optimize(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     """
     if not health.files_to_rewrite:
         return False, f"nothing to rewrite: {counted(health.files, 'file')}, {health.small_files} small"
-    deleted_ratio = f"{health.deleted_rows_ratio:.1%} of rows soft-deleted"
+    ratio_text = f"{health.deleted_rows_ratio:.1%} of rows soft-deleted"
     if health.deleted_rows_ratio > thresholds.max_deleted_rows_ratio:
-        return True, f"{deleted_ratio} (limit {thresholds.max_deleted_rows_ratio:.1%})"
-    count = f"{counted(health.files_to_rewrite, 'file')} to rewrite (threshold {thresholds.min_small_files})"
-    return health.files_to_rewrite >= thresholds.min_small_files, count
+        return True, f"{ratio_text} (limit {thresholds.max_deleted_rows_ratio:.1%})"
+    count_text = f"{counted(health.files_to_rewrite, 'file')} to rewrite (threshold {thresholds.min_small_files})"
+    return health.files_to_rewrite >= thresholds.min_small_files, count_text
 
 
-def _checkpoint(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
+def _decide_checkpoint(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     threshold = thresholds.checkpoint_after_commits or health.checkpoint_interval
     commits = health.commits_since_checkpoint
     return commits >= threshold, f"{counted(commits, 'commit')} since the checkpoint (threshold {threshold})"
 
 
-def _vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
+def _decide_vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     """Decide whether a vacuum is due, in this order.
 
     1. The log names enough dead bytes: yes.
@@ -70,17 +70,17 @@ def _vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, str]:
     3. There is no commit since the last vacuum, and no dead file: no.
     4. Otherwise: yes, because only a vacuum finds files that no version names.
     """
-    dead = f"{format_bytes(health.dead_bytes)} dead"
+    dead_text = f"{format_bytes(health.dead_bytes)} dead"
     if health.dead_files and health.dead_bytes >= thresholds.min_dead_bytes:
-        return True, f"{dead} (threshold {format_bytes(thresholds.min_dead_bytes)})"
+        return True, f"{dead_text} (threshold {format_bytes(thresholds.min_dead_bytes)})"
     event, days = "the last vacuum", health.days_since_vacuum
     if days is None:
         event, days = "the creation, and no vacuum", health.age_days
     if days is None:
         return True, "the log shows no vacuum"
-    since = f"{days:.1f} days since {event} (threshold {thresholds.vacuum_after_days})"
+    age_text = f"{days:.1f} days since {event} (threshold {thresholds.vacuum_after_days})"
     if days < thresholds.vacuum_after_days:
-        return False, f"{dead}; {since}"
+        return False, f"{dead_text}; {age_text}"
     if health.commits_since_vacuum == 0 and not health.dead_files:
         return False, "no commit since the last vacuum"
-    return True, since
+    return True, age_text

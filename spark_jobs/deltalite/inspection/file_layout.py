@@ -89,8 +89,8 @@ def _size_classes(files: pa.Table) -> list[SizeClass]:
         classes.append(
             SizeClass(min_bytes=lower, max_bytes=upper, files=members.num_rows, size_bytes=bytes_of(members))
         )
-    used = [number for number, size_class in enumerate(classes) if size_class.files]
-    return classes[used[0] : used[-1] + 1] if used else []
+    nonempty_indexes = [index for index, size_class in enumerate(classes) if size_class.files]
+    return classes[nonempty_indexes[0] : nonempty_indexes[-1] + 1] if nonempty_indexes else []
 
 
 def _partitions(files: pa.Table, keys: list[str]) -> Iterator[PartitionSize]:

@@ -106,15 +106,15 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
     """
     store, listing = snapshot.store, list_log(snapshot.store, 0)
     times = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
-    known = {} if earlier is None else {point.version: point for point in earlier.points}
+    known_versions = set() if earlier is None else {point.version for point in earlier.points}
     commits = [
         (time, listing.commits[time.version])
         for time in times
-        if time.version <= snapshot.version and time.version not in known
+        if time.version <= snapshot.version and time.version not in known_versions
     ]
-    changes = _read_changes(store, in_commit_times(snapshot.protocol, snapshot.metadata), _newest(commits))
+    changes = _read_changes(store, in_commit_times(snapshot.protocol, snapshot.metadata), _newest_commits(commits))
     points = _points(changes, totals)
-    if earlier is not None and points and points[0].version - 1 in known:
+    if earlier is not None and points and points[0].version - 1 in known_versions:
         points = [*(point for point in earlier.points if point.version < points[0].version), *points]
     elif earlier is not None and not points:
         points = list(earlier.points)
@@ -154,7 +154,7 @@ class _Change:
     removed: Sequence[_File]
 
 
-def _newest(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tuple[CommitTime, StoredFile]]:
+def _newest_commits(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tuple[CommitTime, StoredFile]]:
     """Return the newest commits without a gap that the limits allow, oldest first."""
     newest: list[tuple[CommitTime, StoredFile]] = []
     size_bytes = 0
@@ -172,8 +172,8 @@ def _read_changes(
     """Return the changes of the commits after the last commit that log cleanup has deleted, oldest first."""
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="growth") as pool:
         changes = list(pool.map(partial(_read_change, store, in_commit), commits))
-    missing = max((number for number, change in enumerate(changes) if change is None), default=-1)
-    return [change for change in changes[missing + 1 :] if change is not None]
+    last_missing = max((number for number, change in enumerate(changes) if change is None), default=-1)
+    return [change for change in changes[last_missing + 1 :] if change is not None]
 
 
 def _read_change(
@@ -242,11 +242,11 @@ def _removed_files(changes: Iterable[_Change]) -> Iterator[list[_File]]:
     """Yield the removed files of each change. Missing numbers come from the commit that added the file."""
     added: dict[str, _File] = {}
     for change in changes:
-        yield [_completed(file, added.get(file.key)) for file in change.removed]
+        yield [_with_missing_numbers(file, added.get(file.key)) for file in change.removed]
         added.update((file.key, file) for file in change.added)
 
 
-def _completed(file: _File, added: _File | None) -> _File:
+def _with_missing_numbers(file: _File, added: _File | None) -> _File:
     if added is None:
         return file
     return _File(

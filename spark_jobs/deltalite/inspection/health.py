@@ -143,16 +143,16 @@ def measure(
     target_bytes = target_file_bytes(snapshot.configuration, thresholds.target_file_size)
     records = num_records(files["stats"])
     prediction = _prediction(snapshot, files, records, thresholds, target_bytes)
-    small = files.filter(pc.less(files["size"], small_file_bytes(target_bytes)))
-    dead, retained = _removed_files(snapshot, files, vacuum, now_ms)
+    small_files = files.filter(pc.less(files["size"], small_file_bytes(target_bytes)))
+    dead_files, retained_files = _removed_files(snapshot, files, vacuum, now_ms)
     checkpoint = snapshot.segment.checkpoint
     created_ms = snapshot.metadata.created_time_ms
     return TableHealth(
         version=snapshot.version,
         files=files.num_rows,
         size_bytes=bytes_of(files),
-        small_files=small.num_rows,
-        small_bytes=bytes_of(small),
+        small_files=small_files.num_rows,
+        small_bytes=bytes_of(small_files),
         files_to_rewrite=prediction.files,
         bytes_to_rewrite=prediction.size_bytes,
         new_files=prediction.new_files,
@@ -160,9 +160,9 @@ def measure(
         deleted_rows=deleted_rows_of(files),
         commits_since_checkpoint=snapshot.version - (-1 if checkpoint is None else checkpoint.version),
         checkpoint_interval=props.CHECKPOINT_INTERVAL.of(snapshot.configuration),
-        dead_files=dead.num_rows,
-        dead_bytes=bytes_of(dead),
-        retained_bytes=bytes_of(retained),
+        dead_files=dead_files.num_rows,
+        dead_bytes=bytes_of(dead_files),
+        retained_bytes=bytes_of(retained_files),
         last_vacuum=vacuum,
         days_since_vacuum=None if vacuum is None else _days(now_ms - vacuum.time_ms),
         commits_since_vacuum=None if vacuum is None or vacuum.version is None else snapshot.version - vacuum.version,
@@ -221,15 +221,15 @@ def _removed_files(
     active_paths = rewrite_noncanonical_paths(files["path"], canonical_path)
     # The removed paths are the set to search in, because there are mostly fewer of them than active paths.
     is_removed = pc.is_in(active_paths, value_set=tombstones["path"].combine_chunks())
-    added_again = active_paths.filter(is_removed).combine_chunks()
-    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=added_again)))
-    by_path = inactive.group_by("path").aggregate([("time", "max"), ("size", "max")])
-    removed = pa.table({"path": by_path["path"], "time": by_path["time_max"], "size": by_path["size_max"]})
+    re_added_paths = active_paths.filter(is_removed).combine_chunks()
+    tombstones = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=re_added_paths)))
+    by_path = tombstones.group_by("path").aggregate([("time", "max"), ("size", "max")])
+    files_left = pa.table({"path": by_path["path"], "time": by_path["time_max"], "size": by_path["size_max"]})
     retention_ms = props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)
     if vacuum is not None:
-        removed = removed.filter(pc.greater_equal(removed["time"], vacuum.time_ms - retention_ms))
-    is_expired = pc.less(removed["time"], now_ms - retention_ms)
-    return removed.filter(is_expired), removed.filter(pc.invert(is_expired))
+        files_left = files_left.filter(pc.greater_equal(files_left["time"], vacuum.time_ms - retention_ms))
+    is_expired = pc.less(files_left["time"], now_ms - retention_ms)
+    return files_left.filter(is_expired), files_left.filter(pc.invert(is_expired))
 
 
 def _days(milliseconds: int) -> float:

@@ -125,7 +125,7 @@ def read_overview(
         version=snapshot.version,
         table_id=metadata.id,
         description=shown_text(metadata.description, max_length=1_000),
-        columns=tuple(map(_bounded, columns[:MAX_COLUMNS])),
+        columns=tuple(map(_bounded_row, columns[:MAX_COLUMNS])),
         column_count=len(columns),
         properties=properties,
         features=tuple(map(shown_text, sorted(supported_features(protocol)))),
@@ -187,7 +187,7 @@ def _measures_of(
     )
 
 
-def _bounded(row: ColumnRow) -> ColumnRow:
+def _bounded_row(row: ColumnRow) -> ColumnRow:
     return replace(
         row,
         name=shown_text(row.name),

@@ -90,21 +90,21 @@ def read_version_changes(store: LogStore, version: int) -> VersionChanges:
         rows_after=table_diff.rows.after,
         total_files=after.files.num_rows,
         total_bytes=bytes_of(after.files),
-        added_paths=_paths(files.added),
-        removed_paths=_paths(files.removed),
-        schema=_changes(table_diff.schema),
-        properties=_changes(table_diff.properties),
-        protocol=_changes(table_diff.protocol),
-        metadata=_changes(table_diff.metadata),
+        added_paths=_first_paths(files.added),
+        removed_paths=_first_paths(files.removed),
+        schema=_shown_changes(table_diff.schema),
+        properties=_shown_changes(table_diff.properties),
+        protocol=_shown_changes(table_diff.protocol),
+        metadata=_shown_changes(table_diff.metadata),
     )
 
 
-def _paths(files: pa.Table) -> tuple[str, ...]:
+def _first_paths(files: pa.Table) -> tuple[str, ...]:
     """Return the first paths, decoded."""
     return tuple(sorted(shown_text(decode_path(path)) for path in files["path"].slice(0, MAX_PATHS).to_pylist()))
 
 
-def _changes(changes: tuple[Change, ...]) -> tuple[ShownChange, ...]:
+def _shown_changes(changes: tuple[Change, ...]) -> tuple[ShownChange, ...]:
     return tuple(
         ShownChange(
             kind=change.kind.value,

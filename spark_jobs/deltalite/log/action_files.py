@@ -188,7 +188,7 @@ class FileTableBuilder:
             CorruptLogError: a body is malformed; the message names its file.
         """
         if self._bodies:
-            bodies = [self._convertible(body) for body in self._bodies]
+            bodies = [self._body_to_convert(body) for body in self._bodies]
             try:
                 self._tables.append(table_of(bodies, self._types, self._cls))
             except CorruptLogError:
@@ -216,7 +216,7 @@ class FileTableBuilder:
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 
-    def _convertible(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _body_to_convert(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a body without the omitted columns.
 
         If none are omitted, a missing `stats` gets the text of `stats_parsed`.

@@ -131,10 +131,14 @@ class CommitChanges:
             return
         for path, remove in self._removes.items():
             if path not in self._adds:
-                yield _changed_file(remove, ChangeType.DELETE, version, timestamp_ms, excluded=remove.deletion_vector)
+                yield _changed_file(
+                    remove, ChangeType.DELETE, version, timestamp_ms, excluded_rows_vector=remove.deletion_vector
+                )
         for path, add in self._adds.items():
             if path not in self._removes:
-                yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, excluded=add.deletion_vector)
+                yield _changed_file(
+                    add, ChangeType.INSERT, version, timestamp_ms, excluded_rows_vector=add.deletion_vector
+                )
             else:
                 yield from _vector_changes(add, self._removes[path].deletion_vector, version, timestamp_ms)
 
@@ -174,11 +178,11 @@ def _vector_changes(
         )
     if new_vector is not None:
         yield _changed_file(
-            add, ChangeType.DELETE, version, timestamp_ms, excluded=old_vector, only_rows_vector=new_vector
+            add, ChangeType.DELETE, version, timestamp_ms, excluded_rows_vector=old_vector, only_rows_vector=new_vector
         )
     if old_vector is not None:
         yield _changed_file(
-            add, ChangeType.INSERT, version, timestamp_ms, excluded=new_vector, only_rows_vector=old_vector
+            add, ChangeType.INSERT, version, timestamp_ms, excluded_rows_vector=new_vector, only_rows_vector=old_vector
         )
 
 
@@ -192,7 +196,7 @@ def _changed_file(
     version: int,
     timestamp_ms: int,
     *,
-    excluded: Mapping[str, Any] | None = None,
+    excluded_rows_vector: Mapping[str, Any] | None = None,
     only_rows_vector: Mapping[str, Any] | None = None,
 ) -> ChangedFile:
     return ChangedFile(
@@ -202,7 +206,7 @@ def _changed_file(
         path=file.path,
         partition_values=file.partition_values,
         size_bytes=file.size_bytes,
-        deletion_vector=excluded,
+        deletion_vector=excluded_rows_vector,
         only_rows_vector=only_rows_vector,
     )
 

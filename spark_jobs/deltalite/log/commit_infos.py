@@ -64,7 +64,7 @@ def commit_infos(
     for commit in _newest_first(store, up_to_version):
         if commit[0].version <= after_version:
             return
-        timed_info = _read(store, in_commit, commit)
+        timed_info = _read_timed_info(store, in_commit, commit)
         if timed_info is None:
             return
         yield timed_info
@@ -82,7 +82,7 @@ def newest_commit_infos(
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="commits") as pool:
         for start in range(0, len(commits), _COMMITS_PER_BATCH):
             batch = commits[start : start + _COMMITS_PER_BATCH]
-            for timed_info in pool.map(partial(_read, store, in_commit), batch):
+            for timed_info in pool.map(partial(_read_timed_info, store, in_commit), batch):
                 if timed_info is None:
                     return
                 yield timed_info
@@ -92,7 +92,7 @@ def _newest_first(store: LogStore, up_to_version: int) -> list[tuple[CommitTime,
     return [(time, file) for time, file in reversed(commit_times(store)) if time.version <= up_to_version]
 
 
-def _read(
+def _read_timed_info(
     store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
 ) -> TimedCommitInfo | None:
     """Read the provenance of a commit. Return None if log cleanup has deleted the commit."""

@@ -98,8 +98,8 @@ def table_of(
     """
     schema = pa.schema(list(types.items()))
     # Arrow accepts a list as a map, but `[null]` crashes the process: arrow/array/array_nested.cc, MapArray::SetData.
-    maps = [name for name, data_type in types.items() if pa.types.is_map(data_type)]
-    if any(list in {type(body.get(name)) for body in bodies} for name in maps):
+    map_columns = [name for name, data_type in types.items() if pa.types.is_map(data_type)]
+    if any(list in {type(body.get(name)) for body in bodies} for name in map_columns):
         _check_each(bodies, cls, source)
     try:
         rows = pa.array(bodies, type=pa.struct(list(schema)))

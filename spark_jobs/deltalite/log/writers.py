@@ -42,9 +42,9 @@ def task_run(info: Mapping[str, Any]) -> TaskRun | None:
             return TaskRun(
                 dag_id=dag_id,
                 task_id=task_id,
-                run_id=_typed(fields.get("run_id"), str),
-                map_index=_typed(fields.get("map_index"), int),
-                try_number=_typed(fields.get("try_number"), int),
+                run_id=_value_of_type(fields.get("run_id"), str),
+                map_index=_value_of_type(fields.get("map_index"), int),
+                try_number=_value_of_type(fields.get("try_number"), int),
             )
         case _:
             return None
@@ -60,5 +60,5 @@ def writer_text(info: Mapping[str, Any]) -> str:
     return ", ".join(name for name in names if isinstance(name, str) and name)
 
 
-def _typed(value: Any, kind: type) -> Any:
+def _value_of_type(value: Any, kind: type) -> Any:
     return value if isinstance(value, kind) and not isinstance(value, bool) else None

@@ -41,7 +41,7 @@ def with_acceptance(
         return list(results)
     return [
         replace(result, accepted_by=approval.accepted_by, accepted_at=approval.accepted_at)
-        if is_undecided(result) and _refusal(approval, audits[result.name], result, now_ms) is None
+        if is_undecided(result) and _refusal_reason(approval, audits[result.name], result, now_ms) is None
         else result
         for result in results
     ]
@@ -74,7 +74,7 @@ def question_of(
             measured=result.measured,
             rows=result.rows,
             before=result.before,
-            reason=(_refusal(approval, audits[result.name], result, now_ms) if approval else None) or "",
+            reason=(_refusal_reason(approval, audits[result.name], result, now_ms) if approval else None) or "",
         )
         for result in results
         if is_undecided(result)
@@ -85,7 +85,7 @@ def question_of(
     return AuditQuestion(audits=asked_audits, measured_at_ms=now_ms, effect=shown_effect, samples=asked_samples)
 
 
-def _refusal(approval: Approval, audit: Audit, result: AuditResult, now_ms: int) -> str | None:
+def _refusal_reason(approval: Approval, audit: Audit, result: AuditResult, now_ms: int) -> str | None:
     """Return the reason why the approval does not cover a result; None if it covers the result."""
     accepted = approval.find(audit.name)
     if accepted is None:

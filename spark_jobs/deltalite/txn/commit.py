@@ -125,13 +125,13 @@ def _put_until_settled(
     for attempt in range(max_attempts):
         timestamp_ms = max(clock_ms(), earliest_time_ms)
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
-        existing = put_commit(store, version, data, pause=pause)
-        if existing is None:
+        existing_content = put_commit(store, version, data, pause=pause)
+        if existing_content is None:
             if attempt > 0:
                 _check_version_below(store, version)
             kept_data = data if len(data) <= _LARGEST_KEPT_BYTES else None
             return Committed(version=version, timestamp_ms=timestamp_ms, data=kept_data), proposal
-        for winner in _winners(store, version, existing):
+        for winner in _winners(store, version, existing_content):
             verdict = judge(proposal, winner, txn_id)
             if isinstance(verdict, _RESOLVABLE_CONFLICTS):
                 proposal, verdict = _judge_row_by_row(merger, proposal, winner, txn_id, verdict)

@@ -124,7 +124,7 @@ def reset_offsets(
         InvalidRequestError: the table has no offset of such a flow, or it is unknown which table the flow loaded last.
     """
     offsets = flow_offsets(transactions)
-    changed: list[SetTransaction] = []
+    changed_offsets: list[SetTransaction] = []
     for name, version in resets.items():
         offsets_of_flow = {flow: txn for flow, txn in offsets.items() if flow.name == name}
         if not offsets_of_flow:
@@ -135,8 +135,10 @@ def reset_offsets(
                 "the source.",
             )
         newest_ms = max(txn.last_updated_ms or 0 for txn in offsets_of_flow.values())
-        newest, *others = (flow for flow, txn in offsets_of_flow.items() if (txn.last_updated_ms or 0) == newest_ms)
-        if others and version is not None:
+        newest, *equally_new = (
+            flow for flow, txn in offsets_of_flow.items() if (txn.last_updated_ms or 0) == newest_ms
+        )
+        if equally_new and version is not None:
             raise InvalidRequestError(
                 f"reset_flows sets the flow '{name}' of {table} to {version}, but the flow has offsets of several "
                 "source tables with the same time.",
@@ -145,8 +147,8 @@ def reset_offsets(
         for flow, txn in offsets_of_flow.items():
             new_version = version if version is not None and flow == newest else NOTHING_LOADED
             if txn.version != new_version:
-                changed.append(offset_transaction(flow, new_version, now_ms=now_ms))
-    return tuple(changed)
+                changed_offsets.append(offset_transaction(flow, new_version, now_ms=now_ms))
+    return tuple(changed_offsets)
 
 
 def flows_parameter(ranges: Mapping[str, FlowRange]) -> str:
