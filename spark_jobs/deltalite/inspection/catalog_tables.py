@@ -82,6 +82,7 @@ def _parse_description(name: str, description: str | DeltaLiteError) -> tuple[st
 
 
 def _values(description: str, key: str) -> list[str]:
+    """Return the values in the lines `<key>: <value>` of a description."""
     prefix = f"{key}: "
     return [line.removeprefix(prefix) for line in description.splitlines() if line.startswith(prefix)]
 

@@ -142,6 +142,7 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
 
 
 def _run(info: Mapping[str, Any]) -> TaskRun | None:
+    """Return the task attempt that made a commit; None for another writer, or if an id is impossible in Airflow."""
     run = task_run(info)
     ids = () if run is None else (run.dag_id, run.task_id, run.run_id or "")
     return None if any(len(text) > _LONGEST_ID or not text.isprintable() for text in ids) else run

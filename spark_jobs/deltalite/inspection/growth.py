@@ -179,6 +179,7 @@ def _read_changes(
 def _read_change(
     store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
 ) -> _Change | None:
+    """Read the change of a commit. Return None if log cleanup has deleted the commit."""
     time, file = commit
     bodies: dict[str, list[dict[str, Any]]] = {AddFile.action: [], RemoveFile.action: [], CommitInfo.action: []}
     try:

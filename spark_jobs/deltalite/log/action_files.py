@@ -123,6 +123,7 @@ def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _parsed_blocks(blocks: Iterable[bytes], name: str) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
+    """Yield for each block its size in bytes and its (kind, body) pairs. The pairs may raise `CorruptLogError`."""
     first_line = 1
     for block in blocks:
         pairs = _parse_well_formed(block)

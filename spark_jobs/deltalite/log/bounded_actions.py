@@ -218,6 +218,7 @@ class _LongLine:
             raise self._parse_error("there is text after the object")
 
     def _read_body(self, action: str) -> dict[str, Any]:
+        """Read the body of an action after its opening brace, without the long values that no summary needs."""
         body: dict[str, Any] = {}
         for field in self._read_keys():
             first_token = self._next_token()

@@ -149,6 +149,7 @@ class CommitChanges:
         files[canonical_path(file.path)] = file
 
     def _file(self, cls: type[AddFile | RemoveFile | AddCDCFile], body: dict[str, Any]) -> _File:
+        """Return the file of an action. Raises `CorruptLogError` if the action is malformed."""
         path, values, size_bytes = body.get("path"), body.get("partitionValues"), body.get("size")
         vector = body.get("deletionVector")
         is_complete = (

@@ -213,6 +213,7 @@ class LogState:
         return info is None or not is_this_library(info.get("engineInfo"))
 
     def _count_mismatch(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
+        """Return the error if the number or the size of the files contradicts the checksum."""
         if checksum.num_files != files.num_rows:
             return self._contradiction_error(counted(checksum.num_files, "file"), f"{files.num_rows}")
         if "size" in files.column_names:

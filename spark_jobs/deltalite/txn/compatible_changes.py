@@ -144,6 +144,7 @@ def conflict_in_metadata(read_metadata: Metadata, new_metadata: Metadata) -> str
 
 
 def _is_harmless(key: str) -> bool:
+    """Whether a change of this table property conflicts with no concurrent commit."""
     return not key.lower().startswith("delta.") or key in _HARMLESS_PROPERTIES or key.startswith(_HARMLESS_PREFIXES)
 
 

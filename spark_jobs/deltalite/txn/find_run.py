@@ -226,6 +226,7 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
 
 
 def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:
+    """Log a warning if the run resumes a commit of another request, or of an unknown request."""
     current = RunProvenance.from_values(identity.provenance)
     if not current.has_comparable_digest or current.has_same_request(earlier.run):
         return

@@ -159,6 +159,7 @@ class _Search:
                 yield LaterRun(version=commit.version, run=run)
 
     def _is_later(self, run: RunProvenance) -> bool:
+        """Whether another run has the same task or idempotency key as the current run, and a later data interval."""
         current = self._current
         if run.dag_id != current.dag_id or run.run_id == current.run_id:
             return False

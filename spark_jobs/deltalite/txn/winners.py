@@ -236,6 +236,7 @@ def _offset_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
 
 
 def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with a change of the protocol, the metadata, a shared domain or the clustering columns."""
     protocol, metadata = winner.protocol, winner.metadata
     if protocol is not None:
         reason = (
