@@ -20,6 +20,7 @@ class FilesToPack:
 
     - `partitions`: a key that is equal for all files of one partition.
     - `live_bytes`: the approximate bytes of the live rows.
+    - `modified_ms`: the modification time, milliseconds UTC.
     - `has_too_many_deleted`: whether the file must be rewritten for its soft-deleted rows.
     - `is_packed`: whether an earlier optimize packed the file to the target size.
     - `rooms`: the bytes that stayed free in the bin of a packed file.
@@ -59,7 +60,7 @@ class RowBin:
 def pack(files: FilesToPack, *, target_bytes: int) -> Iterator[RowBin]:
     """Yield the bins of about `target_bytes` that an optimize rewrites.
 
-    `room` is less than the live bytes of each unpacked file of the partition that stays.
+    The `room` of a bin is less than the live bytes of each unpacked file that stays in the same partition.
     """
     rows_of_partition: dict[Hashable, list[int]] = {}
     for row, partition in enumerate(files.partitions):

@@ -4,8 +4,8 @@ DROP FEATURE hides the commits that used the feature behind checkpoints, and pro
 `delta.requireCheckpointProtectionBeforeVersion`. A client without the feature reads later versions from these
 checkpoints. Cleanup may delete protected history in two cases:
 
-- This release supports the protocol of each version that it deletes, and of the version that becomes the oldest.
-- Cleanup deletes all versions before the protected one, without a limit to the number of files.
+- This release supports the protocol of each version that cleanup deletes, and of the version that becomes the oldest.
+- Cleanup deletes the whole protected history at once, without a limit to the number of files.
 
 The checksum of a version holds its protocol. Protocol: Checkpoint Protection (RFC); delta-spark: MetadataCleanup.
 """
@@ -33,8 +33,7 @@ def protected_before(protocol: Protocol, configuration: Mapping[str, str]) -> in
 def supports_each_version(store: LogStore, versions: Iterable[int]) -> bool:
     """Whether each version has a checksum, and this release can write a table with its protocol and metadata.
 
-    The function reads the newest version first, because the last versions before the protected one used the dropped
-    feature.
+    The function reads the newest version first, because the last protected versions used the dropped feature.
     """
     return all(_supports_version(store, version) for version in sorted(set(versions), reverse=True))
 

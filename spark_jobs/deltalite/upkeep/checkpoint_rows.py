@@ -2,8 +2,8 @@
 
 The rows are the protocol, the metadata, the unexpired transactions, the domains, the active files and the unexpired
 tombstones. A checkpoint holds no provenance and no change files. Files are processed in blocks, so that memory never
-holds all statistics of a large table. The table's properties select statistics as JSON, as a struct, or both. The
-Parquet schema has no columns for unknown fields of actions, so a checkpoint drops them. Protocol: Checkpoints,
+holds all statistics of a large table. The table's properties select statistics as JSON, as a struct, both or neither.
+The Parquet schema has no columns for unknown fields of actions, so a checkpoint drops them. Protocol: Checkpoints,
 Checkpoint Schema, Action Reconciliation (tombstone and transaction expiry).
 """
 
@@ -104,8 +104,9 @@ class CheckpointRows:
 class AddLayout:
     """The columns of a table's active files in a checkpoint, as its properties require.
 
-    `statistics` and `partition_values` create the structs, and are None if the properties disable them. `as_json` is
-    True if the checkpoint holds statistics as JSON.
+    `statistics` and `partition_values` create the structs, and are None if the properties disable them.
+    `partition_values` is also None for a table without partitions. `as_json` is True if the checkpoint holds statistics
+    as JSON.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -118,7 +119,7 @@ class AddLayout:
         self.as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
         self.statistics = StatsStruct(indexed_leaves, with_tight_bounds=may_have_wide_bounds) if as_struct else None
         self.partition_values = PartitionStruct(schema) if as_struct and schema.partition_columns else None
-        columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self.as_json}
+        columns = {name: data_type for name, data_type in ADD_TYPES.items() if name != "stats" or self.as_json}
         if self.partition_values is not None:
             columns["partitionValues_parsed"] = self.partition_values.type
         if self.statistics is not None:

@@ -1,10 +1,11 @@
 """Log cleanup: deletes log files that no readable version needs and that are older than the retention.
 
 1. The cutoff is midnight (UTC) of the day `delta.logRetentionDuration` ago.
-2. The newest version at or before the cutoff, and all later versions, stay readable. Cleanup reads that version. It
-   keeps the checkpoint that the version is built from, the commit of the checkpoint's version, and all later files.
-   Without a checkpoint, cleanup deletes nothing.
-3. Cleanup first updates `_last_checkpoint` if it names a file to delete.
+2. The newest version at or before the cutoff, and all later versions, stay readable. Cleanup reads the first of these
+   versions. It keeps the checkpoint that this version is built from, the commit of the checkpoint's version, and all
+   later files. Without a checkpoint, cleanup deletes no log file.
+3. Cleanup points `_last_checkpoint` at the kept checkpoint before it deletes, unless `_last_checkpoint` names a newer
+   one.
 4. It deletes files in the order of their versions, so the remaining versions have no gap after a kill. It deletes a
    commit before the checkpoint of its version.
 5. It deletes no log file if checkpoint protection forbids the deletion (`checkpoint_protection`).
@@ -87,8 +88,8 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     if not supports_each_version(store, _protected_versions(base, expired, protection_version)):
         if base.version < protection_version:
             _log.info(
-                "Keeping the log of %s: checkpoints before version %s are protected, and this release does not "
-                "support the protocol of at least one version to delete.",
+                "Keeping the log of %s: checkpoints before version %s are protected, and at least one of these "
+                "versions has no valid checksum, or a protocol that this release does not support.",
                 store.root,
                 protection_version,
             )
@@ -107,7 +108,7 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
 def expired_names(names: Iterable[str], base_version: int) -> list[str]:
     """Return the log files that are unnecessary if `base_version` has a checkpoint, in the order of deletion.
 
-    The versions before `base_version` are then no longer readable.
+    After the deletion, the versions before `base_version` are unreadable.
 
     The commit of `base_version` is not included, because it holds the provenance of the version. A compaction that
     begins at or before `base_version` is included, because no remaining version can use it.
@@ -212,7 +213,7 @@ def _delete_temporary_files(store: LogStore, before_ms: int) -> int:
 
 
 def _dot_files(store: LogStore, folder: str) -> Iterator[StoredFile]:
-    """Return the files of a folder with names that begin with a dot."""
+    """Yield the files of a folder whose names begin with a dot."""
     prefix = f"{folder}/."
     return takewhile(lambda file: file.name.startswith(prefix), store.list_from(prefix))
 

@@ -1,8 +1,8 @@
 """The state of a version, derived from the newest earlier checksum and the later commits.
 
-A writer usually knows the checksum below its commit, and the content of its commit. `state_after_commit` then sends no
-request. Otherwise `derive_state` takes four requests after a small commit: it lists the log once, and reads three small
-files.
+A writer usually knows the checksum of the version below its commit, and the content of its commit. In this case
+`state_after_commit` sends no request. Otherwise `derive_state` takes four requests after a small commit: it lists the
+log once, and reads three small files.
 
 The derivation requires that this library made the checksum and all these commits: its commits remove only existing
 files and add only new files. A checksum of another writer may be wrong, and a commit of another writer may add an
@@ -45,7 +45,8 @@ def derive_state(store: LogStore, version: int) -> DerivedState | None:
     Return None in these cases:
 
     - The version has a checksum.
-    - None of the last 20 versions has a checksum, or a later commit is missing.
+    - None of the last 20 versions has a checksum, or the newest checksum of these versions is invalid.
+    - The commit of this checksum's version, or a later commit, is missing.
     - This library did not make the checksum and all later commits.
     - The checksum lacks a number of deleted rows or vectors, or the counts are unknown after a later commit
       (`counts_after_commit`).

@@ -40,7 +40,7 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
     They are unknown in these cases:
 
     - Another writer made the commit.
-    - A file action contains no size, or its deletion vector no number of rows.
+    - A file action contains no size, or a deletion vector contains no number of rows.
     - The commit may add existing files again.
     - A count would be negative.
     """

@@ -31,7 +31,7 @@ def read_last_vacuum(store: LogStore) -> int | None:
 
 
 def advance_last_vacuum(store: LogStore, version: int | None) -> None:
-    """Record a version as vacuumed, unless it or a newer one is recorded.
+    """Record a version as vacuumed, unless it or a newer version is recorded. None records nothing.
 
     If the storage fails, only log a warning, because the file is only a hint.
     """

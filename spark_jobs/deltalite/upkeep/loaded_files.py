@@ -2,14 +2,14 @@
 
 The deletion removes manifests and segments that no readable version names:
 
-1. A manifest is needed if a readable version names it, or if it is younger than the retention. Restores can bring any
-   readable version back, also one whose manifest is older than that of the version before.
+1. A manifest is needed if a readable version names it, or if it is younger than the retention. A restore can make any
+   of the named manifests current again.
 2. A segment is needed if a needed manifest lists it, or if it is younger than the retention.
 3. The manifest with the highest number always stays, so that no number is used twice.
 4. Manifests are deleted before segments. So each remaining manifest has its segments after a kill.
 
-The retention is the longer one of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`. A run that is
-older than the retention and has not committed yet is dead.
+The retention is the longer of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`. The deletion
+assumes that a run older than the retention does not commit any more.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _APP_ID_BYTES = LOADED_FILES_APP_ID.encode()
 def check_has_record(snapshot: Snapshot) -> None:
     """Check that a table without a record of loaded files never had one, as far as its log goes back.
 
-    An engine removes the transaction if the table had `delta.setTransactionRetentionDuration` for a while. The table
-    would then load every file again. If the table has the transaction, or no manifest, the check reads nothing but the
-    listing of a folder.
+    A transaction names the manifest of a version. An engine removes the transaction if the table had
+    `delta.setTransactionRetentionDuration` for a while. The table would then load every file again. If the table has
+    the transaction, or no manifest, the check reads at most the listing of a folder.
 
     Raises:
-        CorruptLogError: a version in the log names a manifest, and the newest version has no such transaction.
+        CorruptLogError: an earlier version in the log names a manifest, and the newest version names none.
         StorageError: the storage does not answer.
     """
     if LOADED_FILES_APP_ID in snapshot.transactions:

@@ -37,10 +37,10 @@ def files_to_pack(files: pa.Table, min_bytes: int) -> pa.Table:
 
 
 def candidates(files: pa.Table, partition_key: Callable[[Mapping[str, str | None], str], Hashable]) -> list[Candidate]:
-    """Return the candidates of a table of files with all columns of `ADD_TYPES`, in its order.
+    """Return each file as a candidate, in the order of `files`.
 
     Args:
-        files: the files.
+        files: the files, with all columns of `ADD_TYPES`.
         partition_key: returns a key that is equal for all files of one partition, from the partition values and the
             path of a file.
     """

@@ -79,7 +79,7 @@ class Bin:
     """Files of one partition that are rewritten into `outputs` new files.
 
     `room` is the number of unused bytes. It is 0 if the bin was closed because too many bins were open. In the result
-    of `plan_bins`, it is less than the size of each unpacked file of the partition that stays.
+    of `plan_bins`, it is less than the live bytes of each unpacked file that stays in the partition.
     """
 
     files: tuple[Candidate, ...]
@@ -141,10 +141,10 @@ def plan_cubes(
     max_deleted_ratio: float,
     cube_bytes: int,
 ) -> list[Bin]:
-    """Return cubes of up to about `cube_bytes`, from files that do not have the `tags` of a cube.
+    """Return cubes of up to about `cube_bytes`, each of which becomes files of about `target_bytes`.
 
-    Each cube becomes files of about `target_bytes`. Files with too many deleted rows, and cubes of less than half of
-    `cube_bytes`, are rewritten with them.
+    New cubes take the files of a partition that are in no cube with these `tags`, and the files with too many deleted
+    rows. If there are such files, new cubes also take all cubes of less than half of `cube_bytes`.
     """
     bins: list[Bin] = []
     for partition_files in _by_partition(files):
@@ -179,8 +179,8 @@ def plan_clustering(
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
     New cubes take the files that are in no cube, and files with too many deleted rows. A cube of less than half of
-    `cube_bytes` is small. Small cubes join them, the smallest cube first. A cube joins only if it is not larger than
-    the new files and the joined cubes together. So each row is rewritten a few times while the table grows, and not
+    `cube_bytes` is small. Small cubes join these files, the smallest cube first. A cube joins only if it is not larger
+    than these files and the joined cubes together. So each row is rewritten a few times while the table grows, and not
     with each batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they
     are.
 

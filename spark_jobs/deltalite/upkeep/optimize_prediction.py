@@ -58,7 +58,7 @@ def predict_packing(
     """Predict an optimize that packs files, as `plan_bins` plans it.
 
     Args:
-        files: the files with all columns of `ADD_TYPES`.
+        files: the files, with the columns in `_COLUMNS`.
         records: `num_records` of the files.
         partition_keys: the partition columns as the log names them.
         target_bytes: the target file size.
@@ -134,8 +134,8 @@ def _without_empty_files(files: pa.Table, max_deleted_ratio: float) -> tuple[int
     vectors, records = files["deletionVector"], files["records"]
     deleted = deleted_rows_by_file(files)
     is_empty = pc.fill_null(pc.equal(records, deleted), False)
-    known = pc.if_else(pc.equal(records, 0), None, records)
-    ratios = pc.divide(deleted.cast(pa.float64(), safe=False), known.cast(pa.float64(), safe=False))
+    positive_records = pc.if_else(pc.equal(records, 0), None, records)
+    ratios = pc.divide(deleted.cast(pa.float64(), safe=False), positive_records.cast(pa.float64(), safe=False))
     has_too_many = pc.and_(pc.is_valid(vectors), pc.fill_null(pc.greater(ratios, max_deleted_ratio), True))
     live = (
         pa.table({**dict(zip(files.column_names, files.columns, strict=True)), "deleted": deleted})

@@ -29,14 +29,14 @@ class PartitionStruct:
         self.columns: list[tuple[str, str, DataType]] = [
             (name, key, types_by_name[name]) for name, key in table_schema.partition_keys.items()
         ]
-        self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self.columns])
+        self.type: pa.StructType = pa.struct([(name, type_to_arrow(data_type)) for name, _, data_type in self.columns])
 
     def parse(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Convert each map of texts to a struct."""
         return pa.chunked_array([self._parse_chunk(chunk) for chunk in values.chunks], self.type)
 
     def _parse_chunk(self, values: pa.MapArray) -> pa.StructArray:
-        children = [_parse_texts(_texts(values, key), kind) for _, key, kind in self.columns]
+        children = [_parse_texts(_texts(values, key), data_type) for _, key, data_type in self.columns]
         return pa.StructArray.from_arrays(children, fields=list(self.type))
 
 

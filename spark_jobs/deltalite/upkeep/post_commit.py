@@ -2,9 +2,9 @@
 
 The commit has succeeded, so an error here must not fail the task. If a step fails, a warning is logged and the other
 steps still run. The upkeep after a later commit writes its own checksum, checkpoint and compaction, and cleans the log.
-It writes only the manifests of the partitions that the later commit touches, so the warning names the operator that
-writes the missing ones. A checkpoint is due every `delta.checkpointInterval` versions, and after a commit that drops a
-feature. Cleanup runs if a checkpoint is due, even if the checkpoint fails. Protocol: Checkpoints, Version Checksum
+It writes only the manifests of the partitions that the later commit touches. So the warning names the operator that
+writes the other manifests. A checkpoint is due every `delta.checkpointInterval` versions, and after a commit that drops
+a feature. Cleanup runs if a checkpoint is due, even if the checkpoint fails. Protocol: Checkpoints, Version Checksum
 File, Metadata Cleanup, Log Compaction Files.
 """
 
@@ -34,7 +34,9 @@ _COMPACTED_COMMITS = 10
 # The first cleanup of a long log must not delay a task. The cleanup after the next checkpoint deletes more files.
 _MAX_DELETIONS = 1_000
 _LATER_UPKEEP = "The upkeep after a later commit repeats this step."
-_STALE_MANIFESTS = "The manifests of its partitions may be old until DeltaGenerateManifestOperator runs."
+_STALE_MANIFESTS = (
+    "The manifests of the partitions that the commit touches may be old until DeltaGenerateManifestOperator runs."
+)
 _SKIPPED_UPKEEP = (
     "The upkeep after a later commit does this work, except symlink manifests. If the table has them, the manifests of "
     "the partitions of this version may be old until DeltaGenerateManifestOperator runs."
@@ -61,8 +63,13 @@ def after_commit(
 ) -> None:
     """Do the upkeep that is due after the commit of `version`. Never raises.
 
-    `derive` returns the state of the version as `derive_state` does, `checkpoint` writes a checkpoint, `tree` opens the
-    folder of a table by its address, and `clock_ms` returns the current time.
+    Args:
+        store: the store of the table.
+        version: the committed version.
+        derive: returns the state of the version, as `derive_state` does.
+        checkpoint: writes a checkpoint.
+        tree: opens the folder of a table by its address.
+        clock_ms: returns the current time, milliseconds UTC.
     """
     now_ms = clock_ms()
     with _warn_on_error("Post-commit work", store, version, remedy=_SKIPPED_UPKEEP):

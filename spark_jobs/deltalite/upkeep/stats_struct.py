@@ -54,7 +54,9 @@ class StatsStruct:
             "maxValues": bounds,
             "nullCount": counts,
         }
-        self.type: pa.StructType = pa.struct([(name, kind) for name, kind in members.items() if kind is not None])
+        self.type: pa.StructType = pa.struct(
+            [(name, data_type) for name, data_type in members.items() if data_type is not None]
+        )
         self._count_paths = [path for path, _ in leaves]
 
     def parse(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -75,7 +77,11 @@ class StatsStruct:
             return pa.concat_arrays([self._parse_block(texts.slice(0, half)), self._parse_block(texts.slice(half))])
 
     def _parse_at_once(self, texts: pa.StringArray) -> pa.StructArray:
-        """Parse all texts with Arrow. Raises `ArrowInvalid` if one is not a JSON object or a value has a wrong type."""
+        """Parse all texts with Arrow.
+
+        Raises:
+            ArrowInvalid: a text is not a JSON object, or a value has a wrong type.
+        """
         lines = pc.binary_join_element_wise(f'{{"{_ROOT_FIELD}":', pc.fill_null(texts, "null"), "}", "")
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
         json_table = pa_json.read_json(
@@ -112,8 +118,8 @@ class StatsStruct:
 def _nested_type(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:
     """Return a type with the leaves in nested structs, in order; None if there are no leaves."""
     children: dict[str, list[tuple[Path, pa.DataType]]] = {}
-    for path, kind in leaves:
-        children.setdefault(path[0], []).append((path[1:], kind))
+    for path, data_type in leaves:
+        children.setdefault(path[0], []).append((path[1:], data_type))
     fields = [
         pa.field(name, subtrees[0][1] if subtrees[0][0] == () else _nested_type(subtrees))
         for name, subtrees in children.items()

@@ -69,7 +69,7 @@ class NamesToKeep:
         self._bases: set[str] = set()
 
     def add_files(self, files: pa.Table) -> None:
-        """Add the files of a table with `path` and `deletionVector`, and the files of their vectors."""
+        """Add data files and their vector files. `files` has the columns `path` and `deletionVector`."""
         paths = files["path"]
         is_unusual = pc.match_substring_regex(paths, _UNUSUAL_PATH_PATTERN)
         self._chunks += paths.filter(pc.invert(is_unusual)).chunks
@@ -165,7 +165,7 @@ def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | No
 
 
 def vector_file_names(files: pa.Table) -> set[str]:
-    """Return the real names of the files with the deletion vectors of a table of files; vectors may share a file."""
+    """Return the real names of the vector files of a table of data files. Several vectors may share a vector file."""
     vectors = files["deletionVector"].drop_null()
     if not len(vectors):
         return set()
@@ -212,10 +212,10 @@ def _unusual_names(
 
 
 def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
-    """Return the commits after a time that the log still holds, including those newer than the snapshot.
+    """Return the commits in the log that are later than `cutoff_ms`, including commits newer than the snapshot.
 
-    The commit of the version that was current at that time is not included. Each file of that version is still active,
-    or one of the later commits removed it.
+    The commit of the version that was current at `cutoff_ms` is not included. Each file of that version is still
+    active, or a later commit removed it.
 
     Raises:
         CorruptLogError: one of these commits is missing, or lacks its required in-commit timestamp.

@@ -36,7 +36,7 @@ PLANNED_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSize:
-    """The number and size of the files to delete directly in one folder; the root's name is empty."""
+    """The number and size of the files to delete in one folder without its subfolders; the root's name is empty."""
 
     name: str
     files: int
@@ -49,7 +49,7 @@ class VacuumPlan:
 
     - `files`: the files, with the columns of `PLANNED_SCHEMA`.
     - `folders`: the folders to remove if they are empty, in this order.
-    - `listed_folders`: the number of listed folders, including the root.
+    - `listed_folders`: the number of listed folders, including the root; 1 for a lite vacuum.
     - `swept_version`: the vacuum deletes all files that commits up to this version removed; None if unknown.
     """
 
@@ -189,7 +189,7 @@ def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> 
 
 
 def _recent_stagings(files: pa.Table, folders: Mapping[str, _ListedFolder], before_ms: int) -> set[str]:
-    """Return the staging folders that are recent: they, or an entry in them, were modified at or after a time."""
+    """Return the recent staging folders: the folder or an entry in it was modified at or after `before_ms`."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
     entries = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
     return {_staging_of(name) for name, modified_ms in entries if modified_ms >= before_ms} - {STAGING_DIR}

@@ -77,8 +77,8 @@ def retention_of(
     """Return the retention from a table's properties and a request.
 
     Raises:
-        InvalidRequestError: the retention is shorter than the table's without a confirmation, or the property is
-            invalid.
+        InvalidRequestError: the requested retention is shorter than the table's, and `confirmed` is False; or the
+            property is invalid.
     """
     specified_ms = None if hours is None else hours * props.HOUR_MS
     retention = Retention(
