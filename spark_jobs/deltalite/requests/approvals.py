@@ -1,6 +1,6 @@
 """The question of a job to a person about its audits, and the approval with which the job runs again.
 
-1. Only audits of level `ask` refuse the rows. The job commits nothing and prints an `AuditQuestion`.
+1. If only audits of level `ask` refuse the rows, the job commits nothing and prints an `AuditQuestion`.
 2. A person reads the question and decides.
 3. After an approval the job runs again. Its request has the `Approval`, which names the values that the person saw.
 
@@ -31,7 +31,7 @@ def check_digest(audit: Audit) -> str:
 
 
 def request_parts(table: str, identity: RunIdentity | None, audits: Iterable[Audit]) -> dict[str, str]:
-    """Return the parts of a request that an approval belongs to: the table, and digests of parameters and audits."""
+    """Return the parts of a request that an approval belongs to: its table, and digests of its other parts."""
     parts = {"table": table}
     if identity is not None:
         parts |= {f"parameter {name}": digest for name, digest in identity.parameter_digests.items()}

@@ -73,8 +73,8 @@ class Audit:
 
     - `rows`: SQL that is true for a bad row.
     - `unique`: columns of a key. A row is bad if another row has the same key. Keys with a NULL do not count.
-    - `references`: columns by the columns of the table `in_table` that they refer to, at `version_as_of` or at its
-      newest version. A row is bad if that table has no such row. Rows with a NULL do not count.
+    - `references`: columns of the table `in_table`, by the columns that refer to them. A row is bad if `in_table`, at
+      `version_as_of` or its newest version, has no such row. Rows with a NULL do not count.
     - `row_count`: True for an audit of the number of rows.
     - `aggregate`: SQL with aggregate functions that returns a number, or a boolean that must be true.
     - `freshness`: a column of dates or timestamps. Its newest value must be at most `max_age_hours` before `as_of`.

@@ -14,7 +14,7 @@ from deltalite.requests.source_paths import is_hidden, split_address
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
-# With these options, Spark would leave out files or rows that the table then counts as loaded.
+# With these options, Spark would read other files, or leave out data that counts as loaded.
 _REFUSED_OPTIONS: Mapping[str, str] = {
     "path": "Use `path` of the source.",
     "paths": "Use `path` of the source, or `file_names`.",

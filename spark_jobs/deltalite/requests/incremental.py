@@ -1,4 +1,4 @@
-"""The parameters of an incremental source: a Delta table of which each run loads what is new."""
+"""The parameters of an incremental source: a Delta table of which each run loads the new commits."""
 
 from __future__ import annotations
 

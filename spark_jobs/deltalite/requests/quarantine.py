@@ -1,7 +1,9 @@
 """The parameters `quarantine` and `max_bad_share`, and the audits of level `quarantine`.
 
-A quarantine is a table for bad records and unreadable files of a copy, for new rows of a write or copy that audits of
-level `quarantine` reject, and for such source rows of a merge or a history table.
+A quarantine is a table for these parts of a source:
+
+- bad records and unreadable files of a copy
+- rows that audits of level `quarantine` reject, in a write, copy, merge or SCD task
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ def max_bad_count(request: CopyRequest, count: int) -> int:
     return int(Decimal(str(request.max_bad_share)) * count)
 
 
-def level_faults(audits: Iterable[Audit], operation: str, remedy: str) -> Iterator[Fault]:
+def level_faults(audits: Iterable[Audit], reason: str, remedy: str) -> Iterator[Fault]:
     """Yield the fault of the first audit of level `quarantine`, for an operation that leaves out no row.
 
-    `operation` says why, such as "a delete adds no rows". `remedy` is the end of the sentence "Set level='fail'".
+    `reason` says why, such as "a delete adds no rows". `remedy` is the end of the sentence "Set level='fail'".
     """
     for audit in rejecting_audits(audits)[:1]:
-        yield f"The audit '{audit.name}' has the level 'quarantine', but {operation}.", f"Set level='fail'{remedy}."
+        yield f"The audit '{audit.name}' has the level 'quarantine', but {reason}.", f"Set level='fail'{remedy}."
 
 
 def write_quarantine_faults(request: WriteRequest) -> Iterator[Fault]:

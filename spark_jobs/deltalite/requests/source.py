@@ -37,8 +37,8 @@ class Source:
     feed, both inclusive; without `changes_to_version`, the range ends with the newest version. `schema` is Spark DDL. A
     Delta source takes no `schema`, and only the option `readRowIds`.
 
-    `incremental` makes each run load what is new in a Delta table. It names the flow; True names it by the address.
-    `read` (default `appends`), `starting_version`, `max_versions`, `max_bytes`, `on_gap` and `on_change` (default
+    `incremental` makes each run load the new commits of a Delta table. Its text names the flow; with True, the address
+    does. `read` (default `appends`), `starting_version`, `max_versions`, `max_bytes`, `on_gap` and `on_change` (default
     `fail`) need it. A flow without an offset loads the versions from `starting_version` on, or by default the snapshot.
     """
 
