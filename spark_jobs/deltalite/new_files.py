@@ -60,7 +60,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
 
 
 class _LimitedTree:
-    """A tree that stops a listing of very many files, because the job lists them again."""
+    """A tree that stops the listing of very many files. The job then lists the files."""
 
     def __init__(self, tree: ListedTree) -> None:
         self._tree, self._file_count = tree, 0

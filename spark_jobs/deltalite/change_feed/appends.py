@@ -32,10 +32,10 @@ def plan_appends(
         from_version: the first version.
         to_version: the last version.
         commits: the commits of all these versions.
-        skips_changes: leaves out a commit that changes rows, with the rows that it appends.
+        skips_changes: whether to leave out a commit that changes rows, together with the rows that it appends.
 
     Raises:
-        SourceRowsChangedError: a commit removes, changes or restores rows.
+        SourceRowsChangedError: a commit removes, changes or restores rows, and `skips_changes` is False.
         ChangeFeedUnavailableError: the last schema cannot read the rows of a version.
         VersionGapError, CorruptLogError, UnsupportedFeatureError: the log cannot be read.
     """
@@ -62,7 +62,10 @@ def plan_appends(
 def sizes_of_changes(
     store: LogStore, versions: range, commits: Mapping[int, StoredFile], *, reads_feed: bool
 ) -> Iterator[int]:
-    """Yield the bytes of the files with changed rows, for each version. `reads_feed` counts change data files.
+    """Yield for each version the bytes of the files that a source reads.
+
+    With `reads_feed`, these are the files of the change data feed. Otherwise they are the added files of a commit that
+    only appends rows; another commit has 0 bytes.
 
     Raises:
         VersionGapError, CorruptLogError: the log cannot be read.

@@ -48,19 +48,19 @@ class VersionHistory:
         self._check_feed(version)
         self._schemas.append((version, table_schema_of(self._protocol, self._metadata)))
 
-    def check_readable_as(self, last: TableSchema) -> None:
-        """Check that the rows of all versions are readable with the schema `last`.
+    def check_readable_as(self, last_schema: TableSchema) -> None:
+        """Check that the rows of all versions are readable with the schema of the last version.
 
         Raises:
-            ChangeFeedUnavailableError: `last` cannot read the rows of a version. The message names the version that
-                changed the schema.
+            ChangeFeedUnavailableError: `last_schema` cannot read the rows of a version. The message names the version
+                that changed the schema.
         """
         for index, (version, schema) in enumerate(self._schemas):
-            reason = incompatibility(schema, last)
+            reason = incompatibility(schema, last_schema)
             if reason is None:
                 continue
             changed_in_version = next(
-                v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
+                v for v, later_schema in self._schemas[index + 1 :] if incompatibility(schema, later_schema) is not None
             )
             raise ChangeFeedUnavailableError(
                 f"The changes of version {version} of {self._root} cannot be read with the schema of version "

@@ -265,15 +265,15 @@ def _with_partition_values(
         yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
         return
     keys = {_key(file) for file in files_without_values}
-    known_version = files_without_values[0].version - 1
-    values_by_key = _values_at(store, known_version, keys)
+    values_version = files_without_values[0].version - 1
+    values_by_key = _values_at(store, values_version, keys)
     for file in files:
         if file.partition_values is not None:
             yield file
             continue
-        while known_version < file.version - 1:
-            known_version += 1
-            _update_values(store, commits[known_version][1], values_by_key, keys)
+        while values_version < file.version - 1:
+            values_version += 1
+            _update_values(store, commits[values_version][1], values_by_key, keys)
         if _key(file) not in values_by_key:
             raise ChangeFeedUnavailableError(
                 f"Version {file.version} of {store.root} removes the file '{file.path}' without its partition values, "

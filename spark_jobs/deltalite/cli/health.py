@@ -2,7 +2,7 @@
 
 `TABLES` are addresses or patterns. `*`, `?`, `[ab]` and `{a,b}` match inside one part of an address, and `**` matches
 any number of folders outside of tables: `/lake/*` are the tables in a folder, and `/lake/**` are all tables below it.
-Folders that match a pattern and contain no table are left out. A table has one row, also if several addresses name it.
+Folders that match a pattern and contain no table are left out. A table has one row, even if several addresses name it.
 
 The thresholds are the defaults of `DeltaLakeMaintenanceOperator`. The exit code is 3 if a table cannot be read, and
 otherwise 0. JSON has one object per table, the most urgent first:

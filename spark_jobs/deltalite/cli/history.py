@@ -5,7 +5,7 @@ and the engine.
 
 JSON has one object per commit: the provenance that the writer recorded, with `version`, `timestamp` (the time that time
 travel uses) and `run`. `run` contains `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and
-`tryNumber` of the task; it is null for a commit of another writer. A commit that loaded incremental sources has
+`tryNumber` of the task; `run` is null for a commit of another writer. A commit that loaded incremental sources has
 `flows`: one object per source with `view`, `flow`, `sourceTableId`, `afterVersion` (exclusive; null for the complete
 snapshot) and `toVersion` (inclusive). A commit whose rows were audited has `audits`: one object per audit with `name`,
 `kind`, `on`, `level`, `passed`, `measured` and `threshold`, and `accepted_by` and `accepted_at` if a person has

@@ -1,6 +1,7 @@
-"""`deltalite loaded`: the files that `DeltaCopyOperator` has loaded into the table, the newest files first.
+"""`deltalite loaded`: the files that `DeltaCopyOperator` has loaded into the table.
 
-`--since` and `--until` select files by their modification times.
+Files with newer modification times come first, but the order is not exact. `--since` and `--until` select files by
+their modification times.
 
 JSON has one object per file: `address`, `sizeInBytes`, `modificationTime`, `etag` (null if the storage has none) and
 `loadedTime`, the time of the load.

@@ -7,7 +7,7 @@ loads the classes from the jars.
 
 The name of an archive contains a digest of the Java, Spark's jars and the release of this package. So an upgrade leads
 to another archive. An archive contains code that tasks run, so only files in the private folder of the user are used.
-`class_archive_making.py` makes them.
+`class_archive_making.py` makes the archives.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ArchiveName:
         self._failure_file.unlink(missing_ok=True)
 
     def recent_failure(self, *, now: float) -> str | None:
-        """Return why this archive could not be made in the last 24 hours; None if there was no failure.
+        """Return the reason of the last failure to make this archive; None without a failure in the last 24 hours.
 
         Args:
             now: The time in seconds since 1970.

@@ -85,8 +85,8 @@ def make_archive(program: str, environ: Mapping[str, str], *, lazily: bool = Fal
     Args:
         program: The path or name of spark-submit.
         environ: The environment of spark-submit.
-        lazily: Return None if another process makes an archive, or if this archive could not be made in the last 24
-            hours. Otherwise the function waits for the other process, and tries again.
+        lazily: Return None if another process makes an archive, or if the making of this archive failed in the last 24
+            hours. If `lazily` is False, the function waits for the other process, and ignores an earlier failure.
 
     Raises:
         InvalidRequestError: There is no Java, or no such program.
@@ -219,7 +219,7 @@ def reason_in(log: str) -> str:
 
 
 def _remove_unused_archives(folder: Path, *, now: float) -> None:
-    """Remove archives that no task has used for a week, and old records of failures. Running JVMs keep theirs."""
+    """Remove archives that no task has used for a week, and old failure files. A running JVM keeps its archive."""
     for file in [
         *folder.glob(f"{ARCHIVE_PREFIX}*{ARCHIVE_SUFFIX}"),
         *folder.glob(f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"),

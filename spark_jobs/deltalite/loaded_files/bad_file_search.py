@@ -1,9 +1,9 @@
 """The search for the files that make a read fail, decided without I/O.
 
-1. Check a few random files alone. If all of them are bad, probably all files are bad. The search then stops, even if
-   there are many more files.
-2. Read the other files in groups. If a group fails, check the file that the error names alone, and read the other ones
-   in two halves. So a bad file costs few reads, and a good file is rarely read alone.
+1. Check a few random files, each of them alone. If all of them are bad, very likely more files are bad than the caller
+   accepts. The search then stops.
+2. Read the other files in groups. If a group fails, first check the file that the error names. Then read the rest of
+   the group in two halves. So a bad file costs few reads, and a good file is rarely read alone.
 
 A file is bad only if it fails alone.
 """
@@ -78,7 +78,7 @@ def find_bad_files(
 
 
 def find_one_bad_file(addresses: Sequence[str], is_bad: Callable[[Sequence[str]], bool]) -> str | None:
-    """Return a file that makes a group of files bad, by halves; None if only files together are bad.
+    """Search by halves for a file that makes a group of files bad. Return None if only several files together are bad.
 
     Args:
         addresses: a group that is bad.

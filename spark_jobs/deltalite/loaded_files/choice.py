@@ -18,9 +18,9 @@ class FileChoice:
     """The files that a run loads.
 
     - `files`: the files to load (`FILES`), the oldest first.
-    - `new_files`: those among them that the record does not have yet. With `force` they can be fewer.
+    - `new_files`: the files to load that are not in the record. With `force` they can be fewer than `files`.
     - `listed_count`: the number of listed files.
-    - `skipped_count`: the number of listed files that are left out, because they are loaded.
+    - `skipped_count`: the number of listed files that are left out, because an earlier run has loaded them.
     """
 
     files: pa.Table
@@ -30,7 +30,7 @@ class FileChoice:
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """The operation metrics: numbers of files, and the range of modification times (milliseconds UTC)."""
+        """The operation metrics: numbers of files and bytes, and the range of modification times (milliseconds UTC)."""
         metrics = {
             "numLoadedFiles": self.files.num_rows,
             "numLoadedBytes": int(self.files["size_bytes"].to_numpy().sum()),

@@ -1,8 +1,8 @@
 """Manifests: the list of segments that describes all loaded files of a table at one version.
 
 A manifest is immutable and has a number, which is never used twice. The transaction `LOADED_FILES_APP_ID` of a table
-version names the manifest by its number. A manifest that no version names is a leftover of a run that did not commit.
-The folder lies inside `_delta_log`, and its file names do not begin with a number, so every engine ignores them.
+version names the manifest by its number. A run that does not commit leaves a manifest that no version names. The folder
+of the manifests lies inside `_delta_log`. Its file names do not begin with a number, so every engine ignores them.
 """
 
 from __future__ import annotations

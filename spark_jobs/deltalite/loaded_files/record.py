@@ -61,9 +61,9 @@ def _find(store: LogStore, manifest: Manifest, candidates: FileKeys) -> Booleans
 def add_loaded_files(
     store: LogStore, manifest: Manifest, files: pa.Table, *, loaded_ms: int, max_files: int = MAX_FILES
 ) -> Manifest:
-    """Write a manifest with the files (`FILES`) in addition to those of `manifest`, and return it.
+    """Write a new manifest with the files of `manifest` and these files (`FILES`), and return the new manifest.
 
-    Small segments are merged. The table does not have the manifest until a commit names it.
+    Small segments are merged. The table does not have the new manifest until a commit names it.
 
     Raises:
         CorruptLogError: a segment is missing or unreadable.
@@ -80,14 +80,14 @@ def add_loaded_files(
 
 def _write_record(store: LogStore, manifest: Manifest, files: pa.Table, *, loaded_ms: int, max_files: int) -> Manifest:
     """Write the segments and the manifest, and return the manifest."""
-    merged = segments_to_merge([s.file_count for s in manifest.segments], files.num_rows, max_files=max_files)
+    merged_numbers = segments_to_merge([s.file_count for s in manifest.segments], files.num_rows, max_files=max_files)
     loaded_column = pa.array(np.full(files.num_rows, loaded_ms, np.int64))
     new_files = files.select(FILES.names).append_column(LOADED.field("loaded_ms"), loaded_column).cast(LOADED)
-    tables = [new_files, *(read_segment(store, manifest.segments[n].name) for n in merged)]
-    kept = [segment for n, segment in enumerate(manifest.segments) if n not in merged]
-    loaded = pa.concat_tables(tables).sort_by("modified_ms")
-    new = [write_segment(store, loaded.slice(start, max_files)) for start in range(0, loaded.num_rows, max_files)]
-    return put_manifest(store, (*kept, *new), after=manifest.number)
+    tables = [new_files, *(read_segment(store, manifest.segments[n].name) for n in merged_numbers)]
+    kept_segments = [segment for n, segment in enumerate(manifest.segments) if n not in merged_numbers]
+    rows = pa.concat_tables(tables).sort_by("modified_ms")
+    new_segments = [write_segment(store, rows.slice(start, max_files)) for start in range(0, rows.num_rows, max_files)]
+    return put_manifest(store, (*kept_segments, *new_segments), after=manifest.number)
 
 
 def read_loaded_files(

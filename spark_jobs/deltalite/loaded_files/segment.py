@@ -94,8 +94,8 @@ def find_in_segment(store: LogStore, segment: Segment, candidates: FileKeys) -> 
     is_loaded = np.zeros(len(candidates.high), np.bool_)
     try:
         with store.open(segment.name) as handle, pq.ParquetFile(handle) as file:
-            for number, wanted in _row_groups_to_read(file.metadata, candidates, segment.name):
-                rows = wanted[~is_loaded[wanted]]
+            for number, candidate_rows in _row_groups_to_read(file.metadata, candidates, segment.name):
+                rows = candidate_rows[~is_loaded[candidate_rows]]
                 if len(rows):
                     table = file.read_row_group(number, columns=list(_KEY_COLUMNS), use_threads=False)
                     is_loaded[rows] = matches(selected(candidates, rows), _keys_of(table))
