@@ -1,4 +1,4 @@
-# The tasks of a developer, as targets. All targets use the environment `.venv` in the checkout. scripts/setup_env.sh makes
+# The tasks of a developer, as targets. The targets use the environment `.venv` in the checkout. scripts/setup_env.sh makes
 # this environment, and runs again only after a change of a file that decides its content.
 
 SHELL := /bin/bash
@@ -27,7 +27,7 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
     tests/spark/write/test_direct_write.py tests/spark/row_changes/test_known_positions.py \
     tests/spark/merge/test_rules.py tests/spark/expressions/test_predicates.py tests/spark/table/test_define_table.py
 
-# These tests of the page use stand-ins for Airflow, or a browser. What they test does not depend on Airflow's version.
+# These tests of the page use stand-ins for Airflow, or a browser. Their results do not depend on Airflow's version.
 NOT_ON_OLDEST := $(patsubst %,--ignore=tests/airflow/page/test_%.py, \
     accessibility changed_rows columns freshness hostile_texts layout_view list_in_browser plots previews)
 

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from random import Random
 
+from linked_copy import copy_with_links
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
@@ -47,14 +48,6 @@ def append(spark: SparkSession, table: Path, first: int, count: int) -> None:
     write(spark, WriteRequest(table=str(table), sources=NO_SOURCE, query=query, mode=WriteMode.APPEND))
 
 
-def copy_with_links(table: Path, *, name: str | None = None) -> Path:
-    """Make a table of hard links to the files of a table, and return its folder."""
-    copy = FOLDER / (name or f"{table.name}-copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(table, copy, copy_function=os.link)
-    return copy
-
-
 def optimize_table(spark: SparkSession, table: Path, *, full: bool = False, z_order: bool = False) -> None:
     """Optimize a table into about `FILES` files."""
     size = sum(path.stat().st_size for path in PLAIN.glob("*.parquet"))
@@ -71,7 +64,7 @@ def make_tables(spark: SparkSession) -> None:
     define_table(spark, TableRequest(table=str(CLUSTERED), schema=schema, cluster_by=list(COLUMNS)))
     append(spark, CLUSTERED, 0, ROWS)
     optimize_table(spark, CLUSTERED)
-    shutil.copytree(CLUSTERED, GROWN, copy_function=os.link)
+    copy_with_links(CLUSTERED, GROWN)
     append(spark, GROWN, ROWS, ROWS // 10)
 
 
@@ -81,8 +74,8 @@ def measure_new_tenth(spark: SparkSession) -> TimedPair:
     copies: dict[str, Path] = {}
 
     def prepare() -> None:
-        copies["new rows"] = copy_with_links(GROWN)
-        copies["all rows"] = copy_with_links(GROWN, name="grown-full")
+        copies["new rows"] = copy_with_links(GROWN, FOLDER / "grown-copy")
+        copies["all rows"] = copy_with_links(GROWN, FOLDER / "grown-full")
 
     pair.run(
         lambda: optimize_table(spark, copies["new rows"]),
@@ -112,7 +105,7 @@ def count_files_after_skipping(table: Path) -> tuple[int, float]:
 
 def print_skipping(spark: SparkSession) -> None:
     """Print the number of files that remain after skipping, for a clustered and a Z-ordered table."""
-    z_ordered = copy_with_links(PLAIN)
+    z_ordered = copy_with_links(PLAIN, FOLDER / "plain-copy")
     optimize_table(spark, z_ordered, z_order=True)
     for name, table in (("clustering", CLUSTERED), ("Z-order", z_ordered)):
         files, remaining_files = count_files_after_skipping(table)

@@ -51,8 +51,9 @@ def replay(spark: SparkSession, files: int) -> None:
     """Replay the log with Spark, and exit if the number of files is wrong."""
     rows = delta.files(spark, str(log_of(files).parent))
     count, size = rows.selectExpr("count(*)", "sum(size)").collect()[0]
-    if count != files + COMMITS * (ADDED_BY_COMMIT - 1) or not size:
-        raise SystemExit(f"Spark replays {count:,} files.")
+    expected = files + COMMITS * (ADDED_BY_COMMIT - 1)
+    if count != expected or not size:
+        raise SystemExit(f"Spark replays {count:,} files of {size or 0:,} bytes instead of {expected:,} files.")
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def build(root: str, count: int, *, same_time: bool) -> tuple[Manifest, list[flo
 
 
 def look_up(root: str, number: int, listing: Iterable[int], connection: Connection, *, same_time: bool) -> None:
-    """Look the files with these numbers up, and send the seconds, the MB and the number of loaded files."""
+    """Look up the files with these numbers. Send the seconds, the growth of memory in MB, and the loaded file count."""
     store = LocalLogStore(root)
     candidates = files(listing, same_time=same_time)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak

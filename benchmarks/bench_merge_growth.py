@@ -9,9 +9,9 @@ rows of the smallest table.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
+from linked_copy import copy_with_links
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
@@ -29,7 +29,7 @@ NO_SOURCE = {"source": Source(format="text", path=__file__)}
 
 
 def query_of(first: int, count: int, files: int) -> str:
-    """Return the query of rows with adjacent keys."""
+    """Return a query of `count` rows with adjacent keys from `first` on. Spark writes the rows to `files` files."""
     columns = "id AS order_id, concat('customer-', id) AS customer, 0.5D AS score"
     return f"SELECT {columns} FROM range({first}, {first + count}, 1, {files})"  # noqa: S608  numbers only
 
@@ -41,14 +41,6 @@ def make_table(spark: SparkSession, growth: int) -> Path:
         query = query_of(0, SMALLEST * growth, growth)
         write(spark, WriteRequest(table=str(table), sources=NO_SOURCE, query=query))
     return table
-
-
-def copy_with_links(table: Path) -> Path:
-    """Make a table of hard links to the files of a table, and return its folder."""
-    copy = FOLDER / f"{table.name}-copy"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(table, copy, copy_function=os.link)
-    return copy
 
 
 def merge_rows(spark: SparkSession, table: Path, rows: int) -> None:
@@ -78,11 +70,16 @@ def measure(spark: SparkSession, growth: int) -> TimedPair:
     )
     tables = {count: make_table(spark, count) for count in (1, growth)}
     copies: dict[int, Path] = {}
+
+    def prepare() -> None:
+        for count, table in tables.items():
+            copies[count] = copy_with_links(table, FOLDER / f"{count}-copy")
+
     pair.run(
         lambda: merge_rows(spark, copies[growth], SMALLEST * growth),
         lambda: merge_rows(spark, copies[1], SMALLEST),
         rounds=ROUNDS,
-        prepare=lambda: copies.update({count: copy_with_links(table) for count, table in tables.items()}),
+        prepare=prepare,
     )
     return pair
 

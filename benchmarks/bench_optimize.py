@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import statistics
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
+from linked_copy import copy_with_links
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
@@ -82,13 +82,8 @@ def make_table(name: str, files: int, rows: int, partitions: int = 1) -> Path:
 
 
 def copy_for_each_side(original: Path) -> dict[str, str]:
-    """Make a table of hard links to the files of a table for each side, and return the addresses by side."""
-    tables = {}
-    for side in ("deltalite", "peer"):
-        shutil.rmtree(WORK / side, ignore_errors=True)
-        shutil.copytree(original, WORK / side, copy_function=os.link)
-        tables[side] = str(WORK / side)
-    return tables
+    """Copy a table for each side, and return the addresses of the copies by side."""
+    return {side: str(copy_with_links(original, WORK / side)) for side in ("deltalite", "peer")}
 
 
 def read_and_write(spark: SparkSession, table: str) -> None:

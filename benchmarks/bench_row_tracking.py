@@ -10,10 +10,10 @@ smaller tables, set `DELTALITE_BENCH_ROWS`.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from linked_copy import copy_with_links
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
@@ -100,9 +100,8 @@ class Tables:
         tracked_copy, plain_copy = (table.with_name(f"{table.name}-copy") for table in (self._tracked, self._plain))
 
         def prepare() -> None:
-            for table, copy in ((self._tracked, tracked_copy), (self._plain, plain_copy)):
-                shutil.rmtree(copy, ignore_errors=True)
-                shutil.copytree(table, copy, copy_function=os.link)
+            copy_with_links(self._tracked, tracked_copy)
+            copy_with_links(self._plain, plain_copy)
 
         pair.run(lambda: operation(tracked_copy), lambda: operation(plain_copy), rounds=ROUNDS, prepare=prepare)
         return pair

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
+from linked_copy import copy_with_links
 from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
@@ -67,14 +68,6 @@ def make_tables() -> None:
     pq.write_table(rows_of(adjacent_keys, 1.0), FOLDER / "adjacent.parquet")
 
 
-def copy_table(name: str, side: str) -> Path:
-    """Make a table of hard links to the files of the table `name`, and return its folder."""
-    table = WORK / f"{name}-{side}"
-    shutil.rmtree(table, ignore_errors=True)
-    shutil.copytree(FOLDER / name, table, copy_function=os.link)
-    return table
-
-
 def merge_with_deltalite(spark: SparkSession, source: Path) -> Callable[[Path], object]:
     """Return a function that merges a source into a table with this library."""
     return lambda table: merge(
@@ -112,7 +105,8 @@ def measure(
     tables: dict[str, Path] = {}
 
     def prepare() -> None:
-        tables["deltalite"], tables["delta-rs"] = copy_table(table_name, "deltalite"), copy_table("files", "delta-rs")
+        for side, original in (("deltalite", table_name), ("delta-rs", "files")):
+            tables[side] = copy_with_links(FOLDER / original, WORK / f"{original}-{side}")
 
     pair.run(
         lambda: run_deltalite(tables["deltalite"]),

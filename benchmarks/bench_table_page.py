@@ -1,9 +1,10 @@
 """The page of tables in Airflow: its list with 1,000 tables, and a table with a million files, first and again.
 
 Requests go through the FastAPI app, with stand-ins for Airflow's database and auth manager. The first request of each
-page starts with an empty cache. The list first shows the tables that are read by then. The measures of the large table
-follow its page, and are timed separately. The logs are synthetic, and stay in `.benchmarks/`. Each time has a limit in
-seconds, and peak memory has one in MiB. The CPU time shows how much of a time is due to other programs.
+page starts with an empty cache. The first response of the list shows only the tables that the server has read by then.
+The page of the large table gets the measures and the columns with further requests, which are timed separately. The
+logs are synthetic, and stay in `.benchmarks/`. The times of the pages have limits in seconds, and peak memory has a
+limit in MiB. Waits and other programs make a time longer than its CPU time.
 """
 
 from __future__ import annotations

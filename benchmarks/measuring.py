@@ -67,10 +67,10 @@ def print_table(pairs: list[TimedPair]) -> None:
         print(f"{pair.name:<44} {figures}   (peer: {pair.peer}){verdict}")
     if file := os.environ.get(RATIOS_FILE):
         with Path(file).open("a") as ratios:
-            ratios.writelines(json.dumps(_measured(pair).to_json()) + "\n" for pair in pairs)
+            ratios.writelines(json.dumps(_measured_ratio(pair).to_json()) + "\n" for pair in pairs)
 
 
-def _measured(pair: TimedPair) -> MeasuredRatio:
+def _measured_ratio(pair: TimedPair) -> MeasuredRatio:
     return MeasuredRatio(
         script=Path(sys.argv[0]).stem,
         name=pair.name,

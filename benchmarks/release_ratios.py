@@ -18,7 +18,7 @@ from typing import Any
 from machine import machine
 
 LAST_RELEASE = Path(__file__).parent / "last_release.json"
-# A ratio is slower if it exceeds the ratio of the last release by this factor.
+# A benchmark is slower if its ratio exceeds the ratio of the last release by this factor.
 TOLERANCE = 1.15
 _PACKAGES = ("airflow-provider-deltalite", "apache-airflow", "deltalake", "pyarrow", "pyspark")
 
@@ -63,12 +63,12 @@ class MeasuredRatio:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> MeasuredRatio:
-        """Return the ratio of `to_json`."""
+        """Return the ratio from the values that `to_json` returned."""
         return cls(**{name: values[name] for name in ("script", "name", "peer", "date", "deltalite_s", "peer_s")})
 
 
 def read_ratios(path: Path) -> list[MeasuredRatio]:
-    """Return the ratios of a file of `write_ratios`; none if there is no file."""
+    """Return the ratios in a file that `write_ratios` wrote; an empty list if the file does not exist."""
     return [MeasuredRatio.from_json(item) for item in json.loads(path.read_text())["ratios"]] if path.exists() else []
 
 
@@ -76,21 +76,21 @@ def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
     """Write the ratios with the machine and the versions of the packages. Ratios of other scripts stay."""
     measured = list(ratios)
     scripts = {ratio.script for ratio in measured}
-    others = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
+    kept_ratios = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
     content = {
         "machine": machine(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
-        "ratios": [ratio.to_json() for ratio in sorted([*others, *measured], key=lambda ratio: ratio.key)],
+        "ratios": [ratio.to_json() for ratio in sorted([*kept_ratios, *measured], key=lambda ratio: ratio.key)],
     }
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def comparison_lines(measured: Sequence[MeasuredRatio], released: Iterable[MeasuredRatio]) -> list[str]:
-    """Return what became slower since the last release, and which benchmarks the last release does not have."""
+    """Return lines about the benchmarks that became slower, and about those that the last release does not have."""
     released_ratios = {ratio.key: ratio.ratio for ratio in released}
-    known = [item for item in measured if item.key in released_ratios]
-    slower = [item for item in known if item.ratio > TOLERANCE * released_ratios[item.key]]
-    lines = [f"slower than {TOLERANCE} times the ratio of the last release: {len(slower)} of {len(known)}"]
+    compared = [item for item in measured if item.key in released_ratios]
+    slower = [item for item in compared if item.ratio > TOLERANCE * released_ratios[item.key]]
+    lines = [f"slower than {TOLERANCE} times the ratio of the last release: {len(slower)} of {len(compared)}"]
     lines += [f"{_title(item)}: ratio {item.ratio:.2f}, before {released_ratios[item.key]:.2f}" for item in slower]
     new = [item for item in measured if item.key not in released_ratios]
     if new:

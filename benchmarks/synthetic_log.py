@@ -87,7 +87,10 @@ def checkpoint_of(numbers: Iterable[int], *, with_first_actions: bool = True) ->
 
 
 def write_commits(log: Path, files: int) -> None:
-    """Write version 0, which has no files, and the commits after the checkpoint of version 0 with `files` files."""
+    """Write the commit of version 0, which adds no file, and the `COMMITS` commits after it.
+
+    `files` is the number of files in the checkpoint of version 0.
+    """
     write_commit(log, 0, first_actions())
     for version in range(1, COMMITS + 1):
         added = [{"add": fields_of_add(files + version * ADDED_BY_COMMIT + n)} for n in range(ADDED_BY_COMMIT)]

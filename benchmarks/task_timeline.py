@@ -67,7 +67,10 @@ class ProcessWatch:
 
 
 def steps_of(script: str, run: Callable[[], Mapping[str, float]]) -> dict[str, float]:
-    """Run a task or a script, and return the seconds of each step. `run` returns the phases of the job, if any."""
+    """Run a task or a script, and return the seconds of each step.
+
+    `script` is the name of the script that the driver runs. `run` returns the phases of the job, if any.
+    """
     start_s = time.perf_counter()
     with ProcessWatch(script) as watch:
         phases = dict(run())

@@ -15,10 +15,11 @@ def time_in_turns(
     rounds: int,
     prepare: Callable[[], object] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Run each side once in each round, and return the seconds of each side, without those of a first round.
+    """Run each side once in each round, and return the seconds of each side by round.
 
-    `prepare` runs before each round. Each round begins with another side. Otherwise a JVM that still warms up, or
-    memory that the previous side has just released, would favour one side.
+    One more round runs first, and does not count. `prepare` runs before each round. Each round begins with another
+    side. Otherwise a JVM that still warms up, or memory that the previous side has just released, would favour one
+    side.
     """
     names = list(sides)
     seconds: dict[str, list[float]] = {name: [] for name in names}

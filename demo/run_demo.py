@@ -4,12 +4,12 @@ All files but temporary ones are in one folder (`--home`), by default `.airflow`
 with the SQLite database, and contains the feed, the tables, and a log file for each DAG run.
 
 The first part runs `orders_ingest` and `orders_report` for each day. The days are always the same, and so are the ids
-of these DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice. It also
-shows that the sensor waits:
+of these DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice. Each
+demonstration also shows that the sensor waits, in these steps:
 
-1. It starts the report of a day in one process.
-2. It waits until Airflow's database says that the report's sensor is deferred.
-3. It starts the ingest of the day in another process.
+1. Start the report of a day in one process.
+2. Wait until Airflow's database says that the report's sensor is deferred.
+3. Start the ingest of the day in another process.
 
 The second part triggers `shop_lake` once, with a new DAG run in each demonstration. The first run takes all files of
 the feed through the tables of a lake. A run of a second demonstration finds no new file, and loads nothing.
@@ -123,8 +123,11 @@ class Demo:
         }
 
 
-def _dags_folder(demo: Demo, dag_id: str) -> Path:
-    """Return a folder with the file of one DAG. `DAG.test` parses all files of Airflow's DAG folder for each run."""
+def _make_dags_folder(demo: Demo, dag_id: str) -> Path:
+    """Make a folder with the file of one DAG, and return it.
+
+    `DAG.test` parses all files of Airflow's DAG folder for each run, so each process gets a separate folder.
+    """
     folder = demo.home / "dags" / dag_id
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(CHECKOUT / "example_dags" / f"{dag_id}.py", folder / f"{dag_id}.py")
@@ -142,7 +145,7 @@ class DagRuns:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=demo.environment() | {"AIRFLOW__CORE__DAGS_FOLDER": str(_dags_folder(demo, dag_id))},
+            env=demo.environment() | {"AIRFLOW__CORE__DAGS_FOLDER": str(_make_dags_folder(demo, dag_id))},
             cwd=demo.home,  # Spark writes its own files there
             start_new_session=True,
         )
@@ -314,7 +317,7 @@ def _running_task(database: Path, dag_id: str) -> str:
 
 
 @contextmanager
-def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
+def run_cluster(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
     """Run the cluster with this name in the block, and let Spark use it. The name `local` runs none."""
     if name == "local":
         yield None
@@ -333,7 +336,7 @@ def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
 
 @dataclass(frozen=True)
 class AllDagRuns:
-    """The processes of the three DAGs, and the one that makes the archive of classes."""
+    """The processes of the three DAGs, and the process that makes the archive of classes."""
 
     report: DagRuns
     ingest: DagRuns
@@ -355,7 +358,7 @@ def all_dag_runs(demo: Demo) -> Iterator[AllDagRuns]:
 
 def run_dags(demo: Demo, cluster_name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
     """Run all DAGs. Return the results of `run_days` and `finish_shop`."""
-    with cluster_of(demo, cluster_name) as cluster, all_dag_runs(demo) as runs:
+    with run_cluster(demo, cluster_name) as cluster, all_dag_runs(demo) as runs:
         prepare(demo)
         loads, reports = run_days(demo, runs, starts_shop=cluster is None)
         if cluster is not None:
@@ -387,7 +390,7 @@ def run(demo: Demo, cluster_name: str) -> None:
         conclusion = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
         conclusion += "Run the demonstration again: it skips the same runs and writes nothing twice."
     if changes_tables(shop_results):
-        conclusion += "\nshop_lake has loaded what was new. Another trigger without new files loads nothing."
+        conclusion += "\nshop_lake has loaded the new files. Another trigger without new files loads nothing."
     else:
         conclusion += "\nshop_lake found nothing new, and loaded nothing."
     demo.console.print(f"\n[bold]{conclusion}[/]")

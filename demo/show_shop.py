@@ -95,7 +95,7 @@ def show_shop(console: Console, shop: Path, results: Mapping[str, Any]) -> None:
         )
     )
     audits = [
-        (task_id, audit["name"], _measured(audit), audit["threshold"], "yes" if audit["passed"] else "no")
+        (task_id, audit["name"], _measured_text(audit), audit["threshold"], "yes" if audit["passed"] else "no")
         for task_id in ("merge_orders", "report")
         for audit in (results[task_id] or {}).get("audits") or ()
     ]
@@ -121,11 +121,11 @@ def _make_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]
 
 
 def _make_history_table(customers: DeltaTable) -> Table:
-    """Return the rows of the customer with the longest history."""
+    """Return a table with the rows of the customer who has the most rows."""
     rows = customers.to_arrow(["customer", "country", "segment", "valid_from", "valid_to"])
     counts = rows.group_by("customer").aggregate([("customer", "count")])
-    longest = counts.sort_by([("customer_count", "descending"), ("customer", "ascending")])["customer"][0].as_py()
-    history = [row for row in rows.sort_by("valid_from").to_pylist() if row["customer"] == longest]
+    customer = counts.sort_by([("customer_count", "descending"), ("customer", "ascending")])["customer"][0].as_py()
+    history = [row for row in rows.sort_by("valid_from").to_pylist() if row["customer"] == customer]
     return _make_table("History of one customer", rows.column_names, (row.values() for row in history))
 
 
@@ -133,7 +133,7 @@ def _row_count(table: DeltaTable) -> int:
     return sum(table.files()["num_records"].to_pylist())
 
 
-def _measured(audit: Mapping[str, Any]) -> str:
+def _measured_text(audit: Mapping[str, Any]) -> str:
     value = audit["measured"]
     measured = f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
     return f"{measured} of {audit['rows']:,} rows" if isinstance(value, int) and audit.get("rows") else measured

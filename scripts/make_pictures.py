@@ -52,7 +52,7 @@ MANUAL_DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC
 _ORDERS_A_DAY = 2_000
 _CLICK_COMMITS = 14
 _WIDTH = 1280
-# The size of a window contains the bar with the address, which no picture shows.
+# The height, in pixels, of the bar with the address. The size of a window includes the bar, but no picture shows it.
 _FRAME_OF_BROWSER = 143
 _TERMINAL_COLUMNS = 170
 _RUN_TIMEOUT_S = 600.0
@@ -159,12 +159,12 @@ def take_pictures(airflow: WholeAirflow, run_id: str) -> None:
         browser.open(f"{task_page}/plugin/{TASK_ROUTE}")
         browser.enter_frame()
         browser.until("the attempts are shown", lambda: "Skipped: this run has" in browser.text())
-        take_picture_of_frame(browser, "delta-task.png")
+        take_picture_of_window(browser, "delta-task.png")
         open_list(browser, url)
-        take_picture_of_frame(browser, "delta-tables.png")
+        take_picture_of_window(browser, "delta-tables.png")
         open_table(browser, url, "lake/clicks")
         browser.click(".advice summary")
-        take_picture_of_frame(browser, "delta-health.png")
+        take_picture_of_window(browser, "delta-health.png")
         browser.enter_frame()
         browser.click("form.maintenance button")
         [run] = airflow.wait_for_runs(MAINTENANCE_DAG, 1)
@@ -172,14 +172,14 @@ def take_pictures(airflow: WholeAirflow, run_id: str) -> None:
         open_table(browser, url, "lake/clicks")
         browser.until("the plots are drawn", lambda: browser.run("return !!document.querySelector('.uplot')"))
         browser.run("document.getElementById('growth').scrollIntoView()")
-        take_picture_of_frame(browser, "delta-table.png")
+        take_picture_of_window(browser, "delta-table.png")
         browser.enter_frame()
         browser.click("tbody th a[href*='/versions/']")
         browser.until("the version is shown", lambda: "What changed" in browser.text())
         browser.click("[aria-labelledby=rows] form button")
         browser.until("the rows are shown", lambda: "Rows of version" in browser.text())
         browser.run("document.getElementById('changed').scrollIntoView()")
-        take_picture_of_frame(browser, "delta-version.png")
+        take_picture_of_window(browser, "delta-version.png")
 
 
 def log_in(browser: Browser, url: str) -> None:
@@ -188,8 +188,8 @@ def log_in(browser: Browser, url: str) -> None:
     browser.until("the user is logged in", lambda: "Dags" in browser.text())
 
 
-def take_picture_of_frame(browser: Browser, name: str) -> None:
-    """Write a picture of the window, and go back to the page of the window."""
+def take_picture_of_window(browser: Browser, name: str) -> None:
+    """Leave the frame of the plugin, and write a picture of the whole window."""
     browser.leave_frame()
     browser.take_picture(PICTURES / name)
 

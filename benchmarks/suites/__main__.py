@@ -1,7 +1,7 @@
 """Run suites and save their results: `python -m benchmarks.suites --scale 1 merge load`.
 
-The program needs the Spark that delta-spark supports, so its folder of packages comes first on the path of Python.
-`make bench-suites` sets this up.
+The program needs the Spark that delta-spark supports, so the folder with this Spark comes first on the path of Python.
+`make bench-suites` sets this path.
 """
 
 from __future__ import annotations

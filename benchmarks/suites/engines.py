@@ -26,9 +26,10 @@ Rows = list[tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """A merge of the Parquet file `source` into a table, where all `keys` are equal.
+    """A merge of the Parquet file `source` into a table. Rows match if all `keys` are equal.
 
-    `matched` is the effect on matched rows. `inserts` has one clause for new rows each: a condition, or None.
+    `matched` is the effect on matched rows: "update", "delete" or None. `inserts` has the condition of each clause for
+    new rows; None for a clause without a condition.
     """
 
     source: str
@@ -65,7 +66,7 @@ class Engine(Protocol):
         """Merge rows into a table."""
 
     def query(self, tables: Mapping[str, str], query: Query) -> Rows:
-        """Return the rows of a query over tables, which `tables` maps from a name to an address."""
+        """Return the rows of a query. `tables` has the addresses of the tables, by their names in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class DeltaRs:
 
 
 def _query(spark: SparkSession, frames: Mapping[str, DataFrame], sql: str) -> Rows:
-    """Return the rows of a query over frames, which `frames` maps from their names in the query."""
+    """Return the rows of a query. `frames` has the tables by their names in the query."""
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return [tuple(row) for row in spark.sql(sql).collect()]

@@ -47,7 +47,7 @@ class MergeCase:
     def name(self) -> str:
         """The name of the case in tables, such as "5% of files, 10% matched, 1% new"."""
         shares = {"of files": self.files, "matched": self.matched, "new": self.new}
-        return ", ".join(f"{share * 100:.3g}% {what}" for what, share in shares.items() if share)
+        return ", ".join(f"{share * 100:.3g}% {noun}" for noun, share in shares.items() if share)
 
 
 TWO_INSERTS = ("source.wr_item_sk % 2 = 0", None)

@@ -82,7 +82,7 @@ def _measure_merges(bench: Bench, tables: Mapping[str, Path], facts: pa.Table) -
 
 
 def _source(facts: pa.Table, number: int) -> pa.Table:
-    """Return the source of a merge: rows with the prices and quantities of other rows, and with new keys."""
+    """Return the source of a merge. Half of its rows change prices and quantities, the other half has new keys."""
     chance = random.Random(number)  # noqa: S311  the same source in each run
     changed = sample(chance, facts, SHARE / 2)
     backwards = pa.array(range(changed.num_rows - 1, -1, -1))

@@ -1,4 +1,4 @@
-"""The frame of a suite: what it gets, what it returns, and the comparison of its results."""
+"""The frame of a suite: its input, the measurement of its cases, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from benchmarks.turns import time_in_turns
 class Bench:
     """Everything that a suite needs, and the cases that it has measured so far.
 
-    `folder` keeps generated data for later runs. The suite deletes the tables that it makes below `folder / "work"`.
+    `folder` keeps generated data for later runs. A suite puts tables that change into `work`, and deletes them.
+    `address_count` is the number of addresses that `new_table` has returned.
     """
 
     folder: Path
@@ -26,7 +27,7 @@ class Bench:
     rounds: int
     engines: Sequence[Engine]
     cases: list[Case] = field(default_factory=list)
-    addresses: int = 0
+    address_count: int = 0
 
     @property
     def work(self) -> Path:
@@ -35,9 +36,9 @@ class Bench:
 
     def new_table(self) -> Path:
         """Return a new address for a table. delta-spark keeps snapshots by address, so no address is used twice."""
-        self.addresses += 1
+        self.address_count += 1
         self.work.mkdir(parents=True, exist_ok=True)
-        return self.work / f"table-{self.addresses}"
+        return self.work / f"table-{self.address_count}"
 
     def new_file(self) -> Path:
         """Return a new address for a Parquet file."""
@@ -89,8 +90,8 @@ class Bench:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
-def check_equal(what: str, rows_by_side: Mapping[str, Rows]) -> None:
-    """Exit unless all sides have the same rows. Numbers may differ by rounding."""
+def check_equal(case: str, rows_by_side: Mapping[str, Rows]) -> None:
+    """Exit unless all sides of a case have the same rows. Numbers may differ by rounding."""
     (first, expected), *others = rows_by_side.items()
     for side, rows in others:
         same = len(rows) == len(expected) and all(
@@ -98,7 +99,7 @@ def check_equal(what: str, rows_by_side: Mapping[str, Rows]) -> None:
             for row, expected_row in zip(rows, expected, strict=True)
         )
         if not same:
-            raise SystemExit(f"{what}: {first} has the rows {expected[:5]}, and {side} has the rows {rows[:5]}.")
+            raise SystemExit(f"{case}: {first} has the rows {expected[:5]}, and {side} has the rows {rows[:5]}.")
 
 
 def _is_same(value: object, expected: object) -> bool:
