@@ -139,7 +139,7 @@ def _warn_of_other_entries(source: SourceFolder, content: FolderContent) -> None
     if content.has_more:
         _log.warning(
             "Left out entries of %s: symbolic links, special files, or files with a name that is not UTF-8. "
-            "Replace links by files, and rename such files.",
+            "Replace links by files, and give all files names in UTF-8.",
             source.address_of(content.name),
         )
 
