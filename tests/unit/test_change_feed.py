@@ -155,15 +155,15 @@ def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
 @pytest.mark.slow
 @given(states=st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=5))
 def test_changes_applied_to_a_version_give_the_next_version(states):
-    """Rows of a file are deleted and restored at random."""
+    """Rows of a file are deleted and restored at random. `states` has the deleted rows of each version."""
 
     def vector_of(deleted_rows):
         return inline_vector(deleted_rows) if deleted_rows else None
 
     commits = [[add("a", deletion_vector=vector_of(states[0]))]]
-    for old, new in pairwise(states):
-        removed_files = [] if old == new else [remove("a", deletion_vector=vector_of(old))]
-        commits.append([*removed_files, add("a", deletion_vector=vector_of(new), data_change=old != new)])
+    for before, after in pairwise(states):
+        removed_files = [] if before == after else [remove("a", deletion_vector=vector_of(before))]
+        commits.append([*removed_files, add("a", deletion_vector=vector_of(after), data_change=before != after)])
     store = feed_of(*commits, protocol=VECTOR_PROTOCOL, files={"a": ids(*range(6))})
     for version in range(2, len(states) + 1):
         before, after = (rows_at(store, v) for v in (version - 1, version))

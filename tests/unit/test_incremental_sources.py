@@ -58,14 +58,14 @@ def test_a_source_with_parameters_that_contradict_each_other_is_refused(paramete
         Source(**parameters)
 
 
-@pytest.mark.parametrize("make", [write_request, merge_request])
-def test_two_sources_cannot_share_a_flow(make):
+@pytest.mark.parametrize("make_request", [write_request, merge_request])
+def test_two_sources_cannot_share_a_flow(make_request):
     by_name = Source(**DELTA, incremental="f"), Source(format="delta", path="/other", incremental="f")
     by_address = Source(**DELTA, incremental=True), Source(**DELTA, incremental=True)
     for sources in (by_name, by_address):
         with pytest.raises(InvalidRequestError, match="have the same flow"):
-            make(*sources)
-    make(Source(**DELTA, incremental="f"), Source(**DELTA, incremental="g"))
+            make_request(*sources)
+    make_request(Source(**DELTA, incremental="f"), Source(**DELTA, incremental="g"))
 
 
 @pytest.mark.parametrize(

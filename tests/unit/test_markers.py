@@ -43,7 +43,7 @@ STARTED = JobStarted(application_id="application_1_2", ui_url="http://w:4040")
 
 
 @pytest.mark.parametrize(
-    "make",
+    "make_marker",
     [
         lambda nonce: result_marker(RESULT, nonce),
         lambda nonce: error_marker("SourceError", "m", nonce=nonce),
@@ -51,11 +51,11 @@ STARTED = JobStarted(application_id="application_1_2", ui_url="http://w:4040")
     ],
     ids=["result", "error", "started"],
 )
-def test_a_marker_counts_only_with_the_nonce_of_the_request(make):
-    assert parse_marker(make("a1b2"), "a1b2") is not None
+def test_a_marker_counts_only_with_the_nonce_of_the_request(make_marker):
+    assert parse_marker(make_marker("a1b2"), "a1b2") is not None
     for wrong_nonce in ("-", "a1b", "a1b22", "ü"):
-        assert parse_marker(make("a1b2"), wrong_nonce) is None
-        assert parse_marker(make(wrong_nonce), "a1b2") is None
+        assert parse_marker(make_marker("a1b2"), wrong_nonce) is None
+        assert parse_marker(make_marker(wrong_nonce), "a1b2") is None
 
 
 @pytest.mark.parametrize(

@@ -398,9 +398,10 @@ def test_history_shows_the_times_that_time_travel_uses(valid_table, run_json):
 
 def flow_table(root):
     """A table with two flows, one of them reset. The last commit has loaded versions 4 and 5 of a source."""
-    orders, old = FlowId(name="orders", source_table_id="id-1"), FlowId(name="s3://lake/old", source_table_id="id-2")
+    orders = FlowId(name="orders", source_table_id="id-1")
+    reset_flow = FlowId(name="s3://lake/old", source_table_id="id-2")
     store = create(LocalLogStore(str(root)), add("f0"))
-    commit_actions(store, SetTransaction(app_id=old.app_id, version=-1, last_updated_ms=None))
+    commit_actions(store, SetTransaction(app_id=reset_flow.app_id, version=-1, last_updated_ms=None))
     loaded = {"source": FlowRange(flow="orders", source_table_id="id-1", after_version=3, to_version=5)}
     txn = SetTransaction(app_id=orders.app_id, version=5, last_updated_ms=1_772_366_400_000)
     commit_actions(store, add("f1"), txn, parameters={"mode": "Append", "flows": flows_parameter(loaded)})

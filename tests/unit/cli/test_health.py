@@ -57,7 +57,7 @@ def test_text_output_has_the_measures_and_the_reasons(lake, capsys):
     assert f"{lake}/few" in output and "healthy" in output
 
 
-def test_a_named_table_must_exist_and_a_pattern_must_match_one(lake, capsys):
+def test_a_named_table_must_exist_and_a_pattern_must_match_a_table(lake, capsys):
     assert main(["health", f"{lake}/landing"]) == FOUND_ERRORS
     assert "TableNotFoundError: There is no Delta table at" in capsys.readouterr().out
     assert main(["health", f"{lake}/land*"]) == TableNotFoundError.exit_code

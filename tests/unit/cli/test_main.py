@@ -46,8 +46,8 @@ def test_help_and_documentation_show_the_same_exit_codes(capsys):
     codes_in_help = [tuple(re.split(r"\s{2,}", line.strip(), maxsplit=1)) for line in help_text.strip().splitlines()]
     page = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
     table = page.split("| exit code | meaning |")[1].split("\n\n")[0]
-    documented = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.strip().splitlines()[1:]]
-    documented_codes = [(code, meaning.replace("`", "")) for code, meaning in documented]
+    rows = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.strip().splitlines()[1:]]
+    documented_codes = [(code, meaning.replace("`", "")) for code, meaning in rows]
     assert codes_in_help == list(EXIT_CODES) == documented_codes
 
 

@@ -112,16 +112,16 @@ def test_a_look_up_reads_only_segments_with_the_time_of_a_candidate():
 
 def test_the_number_of_segments_stays_logarithmic():
     counts: list[int] = []
-    written = 0
+    written_files = 0
     for _ in range(4_000):
-        merged = segments_to_merge(counts, 10, max_files=10_000)
-        new = 10 + sum(counts[n] for n in merged)
-        counts = [count for n, count in enumerate(counts) if n not in merged] + [new]
-        written += new
+        merged_positions = segments_to_merge(counts, 10, max_files=10_000)
+        new_count = 10 + sum(counts[n] for n in merged_positions)
+        counts = [count for n, count in enumerate(counts) if n not in merged_positions] + [new_count]
+        written_files += new_count
     assert sum(counts) == 40_000
     assert len(counts) <= 7 * 4 + 40_000 // 5_000
     assert max(counts) <= 10_000
-    assert written < 6 * 40_000
+    assert written_files < 6 * 40_000
 
 
 def test_a_large_segment_is_not_merged_again():
@@ -139,10 +139,10 @@ def test_a_manifest_gets_a_number_that_no_other_manifest_has():
     assert later.number == 2
     assert addresses(store, read_manifest(store, 2)) == ["a", "c"]
     del store.files[manifest_name(2)]
-    assert record(store, files(("d", 1, 1)), manifest=later).number == 3  # the number of the deleted one is not used
+    assert record(store, files(("d", 1, 1)), manifest=later).number == 3  # the number 2 is not used again
 
 
-def test_a_rival_that_takes_the_number_meanwhile_leaves_the_next_one():
+def test_a_run_takes_the_next_number_if_a_rival_takes_its_number():
     store = MemoryLogStore()
 
     def take_number(operation, name):

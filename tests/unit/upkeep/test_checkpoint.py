@@ -127,9 +127,7 @@ def test_the_hint_never_moves_backwards(hint_before, hint_after):
 
 def test_an_existing_checkpoint_is_not_changed():
     store = append_files(create(new_store()), 1)
-    store.files[checkpoint_name(1)] = (b"theirs", 0)
-    snapshot = load(store, 0)
-    write_checkpoint(snapshot, now_ms=NOON_MS)
+    write_checkpoint(load(store, 0), now_ms=NOON_MS)
     written_file = store.files[checkpoint_name(0)]
     write_checkpoint(load(store, 0), now_ms=NOON_MS + 1)
     assert store.files[checkpoint_name(0)] == written_file
@@ -289,9 +287,9 @@ def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hi
     assert estimate_file_count(load(store)) == files + 50
 
 
-@pytest.mark.parametrize("make", [lambda: append_files(create(new_store()), 2), v2_store])
-def test_an_incomplete_checkpoint_is_not_published(make, monkeypatch):
-    store = make()
+@pytest.mark.parametrize("make_store", [lambda: append_files(create(new_store()), 2), v2_store])
+def test_an_incomplete_checkpoint_is_not_published(make_store, monkeypatch):
+    store = make_store()
     all_files = CheckpointRows.files
     monkeypatch.setattr(CheckpointRows, "files", lambda self: ((kind, rows[1:]) for kind, rows in all_files(self)))
     with pytest.raises(CorruptLogError, match="instead of"):
@@ -314,10 +312,10 @@ def adds_by_row_group(data):
         return [len(adds) - adds.null_count for adds in groups]
 
 
-@pytest.mark.parametrize("make", [lambda: append_files(create(new_store()), 2), v2_store])
-def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
+@pytest.mark.parametrize("make_store", [lambda: append_files(create(new_store()), 2), v2_store])
+def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make_store):
     """The paths in the damaged checkpoint are readable, so its files are counted. Its statistics are unreadable."""
-    store = make()
+    store = make_store()
     version = newest_version(store)
     write_checkpoint(load(store), now_ms=NOON_MS)
     commit_actions(store, add("new", stats='{"numRecords":1}'))

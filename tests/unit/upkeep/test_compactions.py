@@ -186,7 +186,7 @@ def test_an_add_counts_before_a_remove_of_the_same_commit(actions):
     assert load(store).segment.compactions and state_of(load(store)) == expected
 
 
-def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
+def test_a_range_that_is_too_large_or_has_a_gap_gets_no_compaction(monkeypatch):
     store = append_files(create(new_store()), 3)
     monkeypatch.setattr(compaction, "_MAX_BYTES", 10)
     assert not compaction.write_compaction(store, 1, 3)

@@ -1,4 +1,4 @@
-"""Symlink manifests list the files of the newest version, also after concurrent commits."""
+"""Symlink manifests list the files of the newest version, even if other writers commit at the same time."""
 
 from __future__ import annotations
 

@@ -160,14 +160,14 @@ def test_a_vector_without_a_number_of_rows_makes_the_counts_unknown():
         assert counts_after_commit(counts, [info, added]) is None
 
 
-@pytest.mark.parametrize("counted", ["files", "size_bytes", "vectors", "deleted_records"])
-def test_a_negative_count_makes_the_counts_unknown(counted):
+@pytest.mark.parametrize("field", ["files", "size_bytes", "vectors", "deleted_records"])
+def test_a_negative_count_makes_the_counts_unknown(field):
     counts = {"files": 1, "size_bytes": 1, "vectors": 1, "deleted_records": 1}
     info = ("commitInfo", {"engineInfo": "deltalite/0.1"})
     removed = ("remove", {"size": 1, "dataChange": True, "deletionVector": {"cardinality": 1}})
     no_counts = FileCounts(files=0, size_bytes=0, vectors=0, deleted_records=0)
     assert counts_after_commit(FileCounts(**counts), [info, removed]) == no_counts
-    assert counts_after_commit(FileCounts(**counts | {counted: 0}), [info, removed]) is None
+    assert counts_after_commit(FileCounts(**counts | {field: 0}), [info, removed]) is None
 
 
 def test_the_upkeep_goes_on_if_an_earlier_commit_cannot_be_read(caplog):
