@@ -58,7 +58,7 @@ class Load:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The parameters of the request that select files."""
+        """The parameters of the request, except the quarantine and the identity of the run."""
         names = ("pattern", "file_names", "force", "max_files", "max_bad_share")
         return {name: getattr(self, name) for name in names}
 
@@ -121,11 +121,11 @@ class CopyModel:
     def _fails(load: Load, files: list[File]) -> bool:
         share = load.max_bad_share
         unreadable_count = sum(file.is_unreadable for file in files)
-        readable = [file for file in files if not file.is_unreadable]
-        bad_count = sum(len(file.bad_records) for file in readable)
-        record_count = bad_count + sum(len(file.ids) for file in readable)
+        readable_files = [file for file in files if not file.is_unreadable]
+        bad_count = sum(len(file.bad_records) for file in readable_files)
+        record_count = bad_count + sum(len(file.ids) for file in readable_files)
         if not load.has_quarantine:
-            return unreadable_count + bad_count > 0 or any(file.has_new_column for file in readable)
+            return unreadable_count + bad_count > 0 or any(file.has_new_column for file in readable_files)
         return any(
             bad > (max(DEFAULT_MAX_BAD_COUNT, DEFAULT_MAX_BAD_SHARE * total) if share is None else share * total)
             for bad, total in ((unreadable_count, len(files)), (bad_count, record_count))

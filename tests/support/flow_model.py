@@ -133,10 +133,10 @@ class TargetModel:
                 (((flow, table_id), to),) = offsets.items()
                 assert table_id == self.source.table_id
                 is_snapshot = not self.offsets(flow) or self.source.is_gap(self.offsets(flow))
-                loaded = json.loads(str(info["operationParameters"]["flows"]))["source"]
+                flow_range = json.loads(str(info["operationParameters"]["flows"]))["source"]
                 # A vacuum may have deleted files of versions that are not loaded yet.
                 # The commit shows whether the flow has reloaded its source.
-                is_reload = self.source.is_vacuumed and loaded["afterVersion"] is None
+                is_reload = self.source.is_vacuumed and flow_range["afterVersion"] is None
                 after = None if is_snapshot or is_reload else self.offsets(flow)[table_id]
                 assert after is None or after < to, f"version {version} loads {after} to {to}"
                 state.rows.setdefault(flow, Counter()).update(self.loaded_rows(flow, after, to))

@@ -34,7 +34,7 @@ def append_new(
     options: Mapping[str, Any] | None = None,
     **write_options: Any,
 ) -> OperationResult:
-    """Append what is new in `source`; `options` are those of the source."""
+    """Append the new rows of `source`; `options` are those of the source."""
     return write_rows(spark, table, sources=source_of(source, flow, **(options or {})), **write_options)
 
 

@@ -82,30 +82,29 @@ def unsupported_part(golden, name):
 
 def plain_values(column):
     """The Python values of a column. Times and dates are numbers, because some lie outside the years of `datetime`."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
+    data_type = column.type
+    if pa.types.is_timestamp(data_type):
         return column.cast(pa.int64()).to_pylist()
-    if pa.types.is_date(kind):
+    if pa.types.is_date(data_type):
         return column.cast(pa.int32()).to_pylist()
     return (
-        [with_sorted_maps(value, kind) for value in column.to_pylist()]
-        if pa.types.is_nested(kind)
+        [with_sorted_maps(value, data_type) for value in column.to_pylist()]
+        if pa.types.is_nested(data_type)
         else column.to_pylist()
     )
 
 
-def with_sorted_maps(value, kind):
+def with_sorted_maps(value, data_type):
     """A nested value with each map as a sorted list of pairs, because the order of a map's entries has no meaning."""
     if value is None:
         return None
-    if pa.types.is_map(kind):
-        return sorted(
-            ((with_sorted_maps(k, kind.key_type), with_sorted_maps(v, kind.item_type)) for k, v in value), key=repr
-        )
-    if pa.types.is_list(kind):
-        return [with_sorted_maps(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        return {f.name: with_sorted_maps(value[f.name], f.type) for f in kind}
+    if pa.types.is_map(data_type):
+        key_type, item_type = data_type.key_type, data_type.item_type
+        return sorted(((with_sorted_maps(k, key_type), with_sorted_maps(v, item_type)) for k, v in value), key=repr)
+    if pa.types.is_list(data_type):
+        return [with_sorted_maps(item, data_type.value_type) for item in value]
+    if pa.types.is_struct(data_type):
+        return {f.name: with_sorted_maps(value[f.name], f.type) for f in data_type}
     return value
 
 

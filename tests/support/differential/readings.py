@@ -82,22 +82,22 @@ def keys_sql(path: str, condition: str) -> str:
 
 
 def _arrow_texts(table: pa.Table) -> Texts:
-    columns = [list(map(partial(as_json, kind=column.type), column.to_pylist())) for column in table.columns]
+    columns = [list(map(partial(as_json, data_type=column.type), column.to_pylist())) for column in table.columns]
     return sorted(json.dumps(list(row)) for row in zip(*columns, strict=True))
 
 
-def as_json(value: Any, kind: pa.DataType) -> Any:
+def as_json(value: Any, data_type: pa.DataType) -> Any:
     """A value of an Arrow column in the form of delta-spark's answers."""
     if value is None:
         return None
-    if kind == VARIANT:
+    if data_type == VARIANT:
         return str(VariantVal(value["value"], value["metadata"]))
-    if pa.types.is_struct(kind):
-        return [as_json(value[member.name], member.type) for member in kind]
-    if pa.types.is_map(kind):
-        return {str(key): as_json(member, kind.item_type) for key, member in value}
-    if pa.types.is_list(kind):
-        return [as_json(element, kind.value_type) for element in value]
+    if pa.types.is_struct(data_type):
+        return [as_json(value[member.name], member.type) for member in data_type]
+    if pa.types.is_map(data_type):
+        return {str(key): as_json(member, data_type.item_type) for key, member in value}
+    if pa.types.is_list(data_type):
+        return [as_json(element, data_type.value_type) for element in value]
     match value:
         case datetime():
             return str(value.replace(tzinfo=None))
