@@ -152,7 +152,7 @@ def is_secret(name: str) -> bool:
 
 
 def shows_secret(name: str, value: str) -> bool:
-    """Whether the value of a setting is a secret or contains one, of any length. Values such as `true` are harmless."""
+    """Whether the value of a setting is or contains a secret, however short. Values such as `true` are harmless."""
     return any(secret and secret.lower() not in _HARMLESS_VALUES for secret in _secrets(value, name))
 
 

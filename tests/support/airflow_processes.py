@@ -3,8 +3,8 @@
 One folder holds the DAG files, and the logs of processes and tasks. If the caller names no database, the folder also
 holds an SQLite file, which suits one process at a time only. The executor is `LocalExecutor`: tasks are real processes
 too, and a test may kill them. All requests go through the REST API. By default, every user of this API is an admin.
-Nothing reads the database. A wait ends early if a process of Airflow has died; the error shows the last log lines of
-the processes. The context manager ends every process that it started, by pid.
+This module does not read the database. A wait ends early if a process of Airflow has died; the error shows the last log
+lines of the processes. The context manager ends every process that it started, by pid.
 """
 
 from __future__ import annotations

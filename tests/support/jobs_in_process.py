@@ -46,7 +46,7 @@ class JobsInProcess:
         return self._states.get(job_id, JobState.MISSING)
 
     def read_log(self, job_id: str) -> list[str]:
-        """Return what the job printed."""
+        """Return the lines that the job printed."""
         return self._logs[job_id]
 
     def kill(self, job_id: str) -> None:

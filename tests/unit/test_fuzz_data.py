@@ -89,18 +89,18 @@ def expected_rows(name):
 
 
 def nested_schema(levels, wrap):
-    kind = "long"
+    data_type = "long"
     for _ in range(levels):
-        kind = wrap(kind)
-    return json.dumps({"type": "struct", "fields": [{"name": "a", "type": kind, "nullable": True, "metadata": {}}]})
+        data_type = wrap(data_type)
+    return json.dumps(in_struct(data_type))
 
 
-def in_array(kind):
-    return {"type": "array", "elementType": kind, "containsNull": True}
+def in_array(data_type):
+    return {"type": "array", "elementType": data_type, "containsNull": True}
 
 
-def in_struct(kind):
-    return {"type": "struct", "fields": [{"name": "a", "type": kind, "nullable": True, "metadata": {}}]}
+def in_struct(data_type):
+    return {"type": "struct", "fields": [{"name": "a", "type": data_type, "nullable": True, "metadata": {}}]}
 
 
 def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
@@ -208,15 +208,14 @@ def test_malformed_statistics_hide_no_rows(stats):
     assert table.files().num_rows == open_table(store_of(name)).files().num_rows
 
 
+_MAGIC = (1681511377).to_bytes(4, "little")
+
+
 @given(data=st.binary(max_size=300), cardinality=st.integers(0, 2**40))
-@example(data=(1681511377).to_bytes(4, "little") + (2**40).to_bytes(8, "little"), cardinality=5)
+@example(data=_MAGIC + (2**40).to_bytes(8, "little"), cardinality=5)
 @examples(200)
 def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
-    for prefix in (
-        b"",
-        (1681511377).to_bytes(4, "little"),
-        (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little"),
-    ):
+    for prefix in (b"", _MAGIC, _MAGIC + (1).to_bytes(8, "little")):
         try:
             decoded = roaring.decode(prefix + data, cardinality)
         except roaring.MalformedBitmapError:

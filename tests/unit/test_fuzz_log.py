@@ -58,11 +58,10 @@ def check(name, files, allowed, changes):
     outcome = value_or_library_error(lambda: state(store_of(name, files)))
     event(f"{changes[0][0] if changes else ''} {type(outcome).__name__}")
     assert isinstance(outcome, DeltaLiteError) or outcome in allowed, difference(outcome, allowed)
-    return outcome
 
 
 def difference(actual, allowed):
-    """Return the differences between the state and each allowed state, because their `repr` would fill screens."""
+    """Return the differences between the state and each allowed state. The `repr` of a state would fill screens."""
     return [list(_differing(actual, state)) for state in allowed]
 
 
@@ -167,7 +166,7 @@ def test_a_damaged_log_that_passes_verify_is_readable(name, rnd):
     files, changes = mutate_files(rnd, seed_files(name))
     note(f"{name}: {changes}")
     report = value_or_library_error(lambda: verify(store_of(name, files)))
-    # The store lists its log only, so all data files seem to be missing.
+    # The store lists no files outside its log, so all data files seem to be missing.
     if not isinstance(report, DeltaLiteError) and not [
         kind for kind in report.counts if kind.severity is Severity.ERROR and kind is not FindingKind.MISSING_FILE
     ]:

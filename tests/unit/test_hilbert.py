@@ -1,4 +1,4 @@
-"""The table of the Hilbert curve is a bijection, and neighbours on the curve are neighbouring points."""
+"""The Hilbert curve visits each point once, and each of its steps leads to a neighbouring point."""
 
 from __future__ import annotations
 

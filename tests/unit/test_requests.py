@@ -1,4 +1,4 @@
-"""A valid request does not contradict itself, and is the same before and after spark-submit."""
+"""Invalid requests are rejected, and the JSON of a request parses to an equal request."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
     ],
     ids=str,
 )
-def test_contradicting_parameters_are_rejected_with_a_remedy(change, problem):
+def test_invalid_or_contradicting_parameters_are_rejected_with_a_remedy(change, problem):
     with pytest.raises(InvalidRequestError, match=problem) as caught:
         WriteRequest(**PLAIN | change)
     assert caught.value.remedy
@@ -347,6 +347,6 @@ def merge_json(**changes):
         (merge_json(when_matched="GONE"), "no clause"),
     ],
 )
-def test_json_of_a_merge_is_checked_strictly(text, problem):
+def test_invalid_json_of_a_merge_is_rejected(text, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         MergeRequest.from_json(text)

@@ -38,7 +38,7 @@ PLAIN = {
         {"track": (), "valid_from": "dbt_valid_from", "valid_to": "dbt_valid_to", "out_of_order": "fail"},
     ],
 )
-def test_a_request_survives_its_json(more):
+def test_json_of_a_request_parses_to_an_equal_request(more):
     request = ScdRequest(**PLAIN | more)
     assert ScdRequest.from_json(request.to_json(nonce="n")) == request
 
@@ -64,7 +64,7 @@ def test_a_request_survives_its_json(more):
         ({"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}, "operation is 'scd'"),
     ],
 )
-def test_a_request_that_contradicts_itself_is_refused(more, problem):
+def test_an_invalid_request_is_refused(more, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         ScdRequest(**PLAIN | more)
 
@@ -85,7 +85,7 @@ def test_the_request_stands_for_a_merge_and_a_first_write():
     }
 
 
-def test_any_order_of_runs_is_right_unless_rows_replace_others():
+def test_runs_may_have_any_order_by_default_unless_rows_replace_others():
     assert with_order_policy(ScdRequest(**PLAIN)).out_of_order is OutOfOrder.ALLOW
     assert with_order_policy(ScdRequest(**PLAIN, on_same_sequence="replace")).out_of_order is None
     assert with_order_policy(ScdRequest(**PLAIN, out_of_order="fail")).out_of_order is OutOfOrder.FAIL

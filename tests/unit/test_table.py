@@ -46,7 +46,10 @@ def partitioned_table_path(golden):
 
 @pytest.fixture
 def small_table_store(tmp_path):
-    """A local table: version 0 is empty, and each of three versions adds a file of one row, `f1` to `f3`."""
+    """A local table: version 0 is empty, and versions 1 to 3 each add a file of one row, `f1` to `f3`.
+
+    The statistics of `f2` and `f3` wrongly state two and three rows.
+    """
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
     table_metadata = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
     commit_actions(store, PROTOCOL, table_metadata, read_version=-1)
@@ -88,9 +91,9 @@ def test_to_arrow_selects_columns_and_filters_rows(partitioned_table_path):
 
 
 @pytest.mark.parametrize("address_format", ["{}", "{}/", "file:{}", "file://{}"])
-@pytest.mark.parametrize(("options", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
-def test_a_version_has_its_files(partitioned_table_path, address_format, options, files):
-    assert DeltaTable(address_format.format(partitioned_table_path), **options).files().num_rows == files
+@pytest.mark.parametrize(("options", "file_count"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
+def test_a_version_has_its_files(partitioned_table_path, address_format, options, file_count):
+    assert DeltaTable(address_format.format(partitioned_table_path), **options).files().num_rows == file_count
 
 
 @pytest.mark.parametrize(("suffix", "version"), [("@v0", 0), ("@v1/", 1)])
@@ -150,7 +153,7 @@ def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(
         DeltaTable(small_table_store.root).history(limit=-1)
 
 
-def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
+def test_the_timestamp_of_a_history_entry_selects_its_version(tmp_path):
     store = LocalLogStore(str(tmp_path))
     commit_actions(store, PROTOCOL, metadata(), read_version=-1)
     append_files(store, 20)

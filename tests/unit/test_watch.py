@@ -269,7 +269,7 @@ def test_all_parts_of_a_condition_must_hold(condition, holds_for):
 
 
 @pytest.mark.parametrize("made_by", [{}, {"day": "1"}])
-def test_a_condition_may_name_only_the_run_details_of_a_commit(made_by):
+def test_made_by_must_name_known_properties_of_a_run(made_by):
     with pytest.raises(InvalidRequestError, match="made_by"):
         CommitCondition(made_by=made_by)
 
@@ -316,7 +316,7 @@ def test_a_poll_waits_for_the_content_of_an_empty_commit_unless_a_later_commit_f
 
 
 def flow_request(**sources):
-    """A write request with incremental sources. `a="f"` is a source `a` that the flow `f` loads."""
+    """A write request with incremental sources. `a="f"` adds a source `a` that the flow `f` loads."""
     named_sources = {name: Source(format="delta", path=f"/{name}", incremental=flow) for name, flow in sources.items()}
     return WriteRequest(table="/t", sources=named_sources, query="SELECT 1", identity=RunIdentity(app_id="run"))
 
