@@ -76,7 +76,7 @@ os.environ |= {
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of this process, silent and bound to the loopback address.
 
-    Thousands of queries run in it. The session therefore keeps no ended queries, and uses small memory pages for
+    Thousands of queries run in it. The session therefore keeps one ended query, and uses small memory pages for
     broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap before it.
     Its Hadoop and its errors are quicker than those of a job (`make_hadoop_quicker`, `make_errors_quicker`).
     """

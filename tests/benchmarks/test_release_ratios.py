@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-# A benchmark with one pair. The peer takes ten microseconds, and this library `seconds` times as long.
+# A benchmark with one pair. The peer takes ten microseconds, and this library takes `ratio` times as long.
 SCRIPT = """
 from measuring import TimedPair, print_table
 pair = TimedPair(name="append", peer="delta-rs", target=9)
-pair.deltalite_s, pair.peer_s = [{seconds}e-5, 9.0, {seconds}e-5], [1e-5, 1e-5, 1e-5]
+pair.deltalite_s, pair.peer_s = [{ratio}e-5, 9.0, {ratio}e-5], [1e-5, 1e-5, 1e-5]
 print_table([pair])
 """
 
@@ -28,9 +28,9 @@ def benchmarks(tmp_path):
     return tmp_path
 
 
-def run(benchmarks, *arguments, **seconds_by_script):
-    for name, seconds in seconds_by_script.items():
-        (benchmarks / f"{name}.py").write_text(SCRIPT.format(seconds=seconds))
+def run(benchmarks, *arguments, **ratio_by_script):
+    for name, ratio in ratio_by_script.items():
+        (benchmarks / f"{name}.py").write_text(SCRIPT.format(ratio=ratio))
     command = [sys.executable, str(benchmarks / "run.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -3,7 +3,8 @@
 The program prints `at work` after its first commit. Its writers then wait for a line or the end of the standard input,
 so that the writers of the test can begin.
 
-    python -m tests.storage.appender <table> <S3A's options as JSON> <number of the first writer> <writers> <appends>
+    python -m tests.storage.appender <table> <S3A's options as JSON> <number of the first writer> <number of writers>
+        <appends of each writer>
 """
 
 from __future__ import annotations

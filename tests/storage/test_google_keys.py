@@ -1,6 +1,6 @@
-"""A key of a service account that Google does not accept, for example because somebody has deleted it.
+"""Google does not accept the key of a service account, for example because somebody has deleted the key.
 
-A client exchanges such a key for a token of one hour. A server on this machine answers as Google does.
+A client exchanges a key for a token, which is valid for an hour. A server on this machine answers as Google does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Faults of an object store in the middle of a write: lost answers, throttling, and credentials that expire.
 
-A proxy between Spark and the server loses or replaces the answers. Each test also reads the log without the proxy.
+A proxy between the clients and the server loses or replaces answers. The tests of writes read the table without it.
 
 fake-gcs-server has two limits. It checks no credentials, so only the proxy denies requests. It cannot answer a request
 for the status of an upload, so the proxy answers as Google documents it (`UploadSessions`).
@@ -187,7 +187,9 @@ def denial(request, proxied):
 
 
 @pytest.mark.sample("expired")
-def test_a_write_with_expired_credentials_fails_with_a_typed_error(spark, proxied, table, ids_and_version, denial):
+def test_a_write_with_expired_or_invalid_credentials_fails_with_a_typed_error(
+    spark, proxied, table, ids_and_version, denial
+):
     with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError, match="expired") as caught:
         write_rows(spark, table, "SELECT 2 AS id", run="r")
     assert not caught.value.retryable
@@ -239,7 +241,7 @@ def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_ret
 
 
 @pytest.mark.sample("expired")
-def test_a_poll_with_expired_credentials_fails_with_a_typed_error(proxied, table, denial):
+def test_a_poll_with_expired_or_invalid_credentials_fails_with_a_typed_error(proxied, table, denial):
     store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
     position = watch.position_at(store, 0)
     with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError):

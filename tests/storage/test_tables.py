@@ -102,7 +102,7 @@ def test_a_rejected_write_leaves_no_file(spark, table):
     assert file_names(spark, table) == names_before
 
 
-def test_a_first_write_that_fails_leaves_no_folder(spark, table):
+def test_a_first_write_that_fails_leaves_no_file(spark, table):
     with pytest.raises(SourceError):
         write_rows(spark, table, "SELECT CAST('x' AS INT) AS id")
     assert file_names(spark, table.removesuffix("/t")) == set()
@@ -186,7 +186,7 @@ def columns_from_folders(frame):
 
 
 @pytest.mark.campaign
-def test_only_the_files_with_good_rows_stay_where_spark_writes_them_in_place(spark, s3a):
+def test_a_write_in_place_keeps_only_the_files_with_good_rows(spark, s3a):
     table, quarantine = f"{s3a}/{uuid.uuid4()}/t", f"{s3a}/{uuid.uuid4()}/bad"
     audits = (Audit(name="ids", rows="id IS NULL", level="quarantine"),)
     query = values("id, day", "1, 'a b/ü%'", "2, null", "null, 'a b/ü%'")
