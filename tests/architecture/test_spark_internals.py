@@ -23,7 +23,7 @@ PURPOSE_BY_MODULE = {
     "spark/runtime/java_classes.py": "Java classes by their names",
     "spark/runtime/scala_reflection.py": "Scala's reflection, before Spark needs it",
     "spark/runtime/driver_age.py": "the age of the driver's JVM",
-    "spark/runtime/termination.py": "the calls to the JVM, whose end the exception of a SIGTERM waits for",
+    "spark/runtime/termination.py": "the calls to the JVM: the exception of a SIGTERM waits until they have ended",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",
     "spark/expressions/sql.py": "Spark's SQL parser and plans, which show what SQL of requests and metadata can do",
     "spark/declared/schema.py": "Spark's SQL parser: the columns of a CREATE TABLE statement",

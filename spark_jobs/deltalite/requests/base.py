@@ -198,7 +198,7 @@ class CommitRequest(Request):
     def operation(self) -> str:
         """The name of the operation in the result of a run that commits nothing.
 
-        For a request with sources, the table's history has the same name.
+        For a request with sources, the table's history shows the same name.
         """
         return self.kind.upper()
 

@@ -34,7 +34,7 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRequest(CommitRequest):
-    """A request to append the rows of those files of `source` to `table` that no earlier commit has loaded.
+    """A request to append to `table` the rows of the files of `source` that no earlier commit has loaded.
 
     See `DeltaCopyOperator` for the meaning of each parameter.
     """

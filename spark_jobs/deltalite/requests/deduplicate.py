@@ -23,7 +23,7 @@ class Deduplicate:
     """The rule that keeps one source row for each value of `keys`.
 
     `order_by` is one Spark SQL expression or several. Rows that are equal in all columns count as one row. Other rows
-    of a key with equal values of `order_by` are an error. Without `order_by`, this applies to all rows of a key.
+    of a key with equal values of `order_by` are an error. Without `order_by`, different rows of a key are an error.
     """
 
     keys: tuple[str, ...]

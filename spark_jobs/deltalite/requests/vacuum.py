@@ -16,7 +16,7 @@ from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, fault
 
 
 class VacuumMode(StrEnum):
-    """The search for files to delete: `full` lists the table's folder, `lite` only reads its log."""
+    """The search for files to delete: `full` lists the table's folder, `lite` reads only its log."""
 
     FULL = "full"
     LITE = "lite"

@@ -82,7 +82,7 @@ class WriteRequest(CommitRequest):
 
     @property
     def replaces_earlier_rows(self) -> bool:
-        """Whether the write removes the rows that its run has committed before, if it was cleared."""
+        """Whether a cleared run of the write removes the rows that it has committed before."""
         replaces = self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE
         return replaces or self.mode is WriteMode.OVERWRITE
 

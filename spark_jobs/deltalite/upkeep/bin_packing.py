@@ -1,8 +1,9 @@
-"""The rules by which an optimize packs and clusters files, on columns of values without an object for each file.
+"""The rules by which an optimize packs and clusters files.
 
-The optimize command plans with them (`optimize_plan.py`), and so does the prediction of the health report
-(`optimize_prediction.py`). Each column is a list, in the order of planning: oldest file first, then by path. A row is a
-position in these lists. Files without live rows are left out.
+The optimize command plans with these rules (`optimize_plan.py`), and so does the prediction of the health report
+(`optimize_prediction.py`). The rules take columns of values, so the prediction needs no object for each file. Each
+column is a list, in the order of planning: oldest file first, then by path. A row is a position in these lists. Files
+without live rows are left out.
 """
 
 from __future__ import annotations
