@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def copy_with_links(table: Path, copy: Path) -> Path:
-    """Make a table of hard links to the files of a table, instead of an earlier copy. Return the folder of the copy."""
+    """Replace the folder `copy` by a folder with hard links to the files of a table. Return `copy`."""
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=os.link)
     return copy
