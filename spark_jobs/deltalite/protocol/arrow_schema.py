@@ -142,6 +142,11 @@ def is_list(data_type: pa.DataType) -> bool:
     return any(is_kind(data_type) for is_kind in _LISTS)
 
 
+def storage_type_of(data_type: pa.DataType) -> pa.DataType:
+    """Return the storage type of an extension type; return any other type unchanged."""
+    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+
+
 def _field_to_arrow(field: StructField) -> pa.Field:
     return pa.field(field.name, type_to_arrow(field.type), field.nullable)
 

@@ -1,5 +1,5 @@
 """Deletion vectors: reading, writing and their encoding as roaring bitmaps.
 
-`columnar.reader`, `upkeep`, `spark` and `commands` call it.
+`columnar.reader`, `txn`, `upkeep`, `inspection`, `spark` and `commands` call it.
 Begin with `reading.py`, or with `files.py` for writing.
 """

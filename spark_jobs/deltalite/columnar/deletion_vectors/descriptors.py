@@ -15,10 +15,10 @@ from deltalite.errors import CorruptDataFileError
 from deltalite.protocol import z85
 from deltalite.protocol.paths import decode_path, is_absolute
 
-# In a file, a vector is in a frame of two fields: its size before it, and its CRC-32 after it, each in four bytes.
+# A file frames each vector with two fields of four bytes: the size of the vector before it, and its CRC-32 after it.
 FRAME_FIELD_BYTES: Final = 4
 _UUID_CHARACTERS: Final = 20
-_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
+LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,11 @@ class VectorDescriptor:
     """A checked descriptor.
 
     - `file`: the name of the vector's file, relative to the table's root, or absolute; None if the vector is inline.
-    - `offset`: where the vector with its size and checksum begins in this file; 0 if it is inline.
-    - `size_bytes`: the size of the vector, without its size and checksum.
+    - `offset`: the position of the frame in this file; 0 if the vector is inline.
+    - `size_bytes`: the size of the vector without its frame.
     - `cardinality`: the number of positions in the vector.
-    - `text`: `pathOrInlineDv`.
-    - `location`: the place of the vector, in the words of an error.
+    - `text`: the field `pathOrInlineDv` of the descriptor.
+    - `location`: the text that follows "The deletion vector" in an error message.
     """
 
     file: str | None
@@ -42,7 +42,7 @@ class VectorDescriptor:
 
     @property
     def end(self) -> int:
-        """The position in the file after the vector's checksum."""
+        """The position in the file after the frame."""
         return self.offset + FRAME_FIELD_BYTES + self.size_bytes + FRAME_FIELD_BYTES
 
 
@@ -105,7 +105,7 @@ def _offset(descriptor: Mapping[str, Any], location: str) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or offset < 1:
         raise CorruptDataFileError(
             f"The deletion vector {location} has the offset {offset!r}, but vectors begin at byte 1.",
-            remedy=_REMEDY,
+            remedy=LOG_REMEDY,
         )
     return offset
 
@@ -114,10 +114,10 @@ def _count(descriptor: Mapping[str, Any], field: str, location: str) -> int:
     number = descriptor.get(field)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise CorruptDataFileError(
-            f"The deletion vector {location} has the {field} {number!r}, which is not a count.", remedy=_REMEDY
+            f"The deletion vector {location} has the {field} {number!r}, which is not a count.", remedy=LOG_REMEDY
         )
     return number
 
 
 def _descriptor_error(descriptor: Mapping[str, Any], problem: str) -> CorruptDataFileError:
-    return CorruptDataFileError(f"The deletion vector {dict(descriptor)!r:.300} {problem}.", remedy=_REMEDY)
+    return CorruptDataFileError(f"The deletion vector {dict(descriptor)!r:.300} {problem}.", remedy=LOG_REMEDY)

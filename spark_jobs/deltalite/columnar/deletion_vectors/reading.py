@@ -19,7 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors import roaring
-from deltalite.columnar.deletion_vectors.descriptors import FRAME_FIELD_BYTES, VectorDescriptor, parse_descriptor
+from deltalite.columnar.deletion_vectors.descriptors import (
+    FRAME_FIELD_BYTES,
+    LOG_REMEDY,
+    VectorDescriptor,
+    parse_descriptor,
+)
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.protocol import z85
 from deltalite.sizes import counted
@@ -32,7 +37,6 @@ _MAX_THREADS: Final = 16
 # Vectors with at most this gap between them are read with one request, up to a limit for the memory of the request.
 _MAX_GAP_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 8 << 20
-_LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
 
 
@@ -63,7 +67,7 @@ def positions_of_vectors(store: LogStore, descriptors: Sequence[Mapping[str, Any
     numbers_by_file: dict[str, list[int]] = {}
     for number, vector in enumerate(vectors):
         if vector.file is None:
-            positions[number] = _decoded(vector, _decode_inline(vector))
+            positions[number] = _decode_positions(vector, _inline_data(vector))
         else:
             numbers_by_file.setdefault(vector.file, []).append(number)
 
@@ -71,7 +75,7 @@ def positions_of_vectors(store: LogStore, descriptors: Sequence[Mapping[str, Any
         numbers = sorted(numbers_by_file[file], key=lambda number: vectors[number].offset)
         data_of_vectors = _read_stored(store, file, [vectors[number] for number in numbers])
         for number, data in zip(numbers, data_of_vectors, strict=True):
-            positions[number] = _decoded(vectors[number], data)
+            positions[number] = _decode_positions(vectors[number], data)
 
     if len(numbers_by_file) == 1:  # threads would only delay the decoding
         read_file(*numbers_by_file)
@@ -88,31 +92,37 @@ def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.Bo
     `positions` is a result of `vector_positions`. Returns None if none of these rows is at `positions`, so that
     no filter is needed.
     """
-    first = bisect_left(positions, start, key=lambda position: position.as_py())
-    end = bisect_left(positions, start + count, lo=first, key=lambda position: position.as_py())
-    if first == end:
+    positions_in_range = positions_within(positions, range(start, start + count))
+    if not len(positions_in_range):
         return None
     flags = bytearray(b"\x01") * count
-    for position in pc.subtract(positions.slice(first, end - first), start).to_pylist():
+    for position in pc.subtract(positions_in_range, start).to_pylist():
         flags[position] = 0
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
+def positions_within(positions: pa.Int64Array, rows: range) -> pa.Int64Array:
+    """Return the positions in the range `rows`; `positions` is strictly increasing."""
+    first = bisect_left(positions, rows.start, key=lambda position: position.as_py())
+    end = bisect_left(positions, rows.stop, lo=first, key=lambda position: position.as_py())
+    return positions.slice(first, end - first)
+
+
 def check_positions(positions: pa.Int64Array, num_rows: int, file_name: str) -> None:
-    """Refuse positions, strictly increasing, that a data file of `num_rows` rows does not have.
+    """Check that a data file of `num_rows` rows has all positions, which are strictly increasing.
 
     Raises:
-        CorruptDataFileError: there is such a position. The message names `file_name`.
+        CorruptDataFileError: a position is beyond the last row. The message names `file_name`.
     """
     if len(positions) and positions[-1].as_py() >= num_rows:
         raise CorruptDataFileError(
             f"A deletion vector selects the row at index {positions[-1].as_py()} of the data file '{file_name}', but "
-            f"the last index in the file is {num_rows - 1}.",
-            remedy=_LOG_REMEDY,
+            f"the file has {counted(num_rows, 'row')}.",
+            remedy=LOG_REMEDY,
         )
 
 
-def _decoded(vector: VectorDescriptor, data: bytes) -> pa.Int64Array:
+def _decode_positions(vector: VectorDescriptor, data: bytes) -> pa.Int64Array:
     if not data and not vector.cardinality:
         return pa.array([], pa.int64())
     try:
@@ -121,7 +131,8 @@ def _decoded(vector: VectorDescriptor, data: bytes) -> pa.Int64Array:
         raise _vector_error(vector.location, f"is malformed: {error}") from error
 
 
-def _decode_inline(vector: VectorDescriptor) -> bytes:
+def _inline_data(vector: VectorDescriptor) -> bytes:
+    """Return the bytes of an inline vector."""
     try:
         data = z85.decode(vector.text)
     except ValueError as error:
@@ -155,16 +166,16 @@ def _read_frames(handle: pa.NativeFile, vectors: Sequence[VectorDescriptor]) -> 
             needed = f"{counted(vector.size_bytes, 'byte')}, and {2 * FRAME_FIELD_BYTES} more for its size and checksum"
             problem = f"needs {needed}, but the file ends after {counted(length, 'byte')}"
             raise _vector_error(vector.location, problem)
-    first, *others = _groups_of_neighbours(vectors)
-    # Byte 0 is the file's version. It is read with the first vectors if they are near.
-    if first[0].offset > _MAX_GAP_BYTES:
-        _check_version(handle.read(1), first[0])
-        others = [first, *others]
+    first_group, *later_groups = _groups_of_neighbours(vectors)
+    # Byte 0 is the file's version. The same request reads the first group if the group is near.
+    if first_group[0].offset > _MAX_GAP_BYTES:
+        _check_version(handle.read(1), first_group[0])
+        later_groups = [first_group, *later_groups]
     else:
-        data = handle.read(_end_of(first))
-        _check_version(data, first[0])
-        yield from (_data_of_frame(data[vector.offset : vector.end], vector) for vector in first)
-    for group in others:
+        data = handle.read(_end_of(first_group))
+        _check_version(data, first_group[0])
+        yield from (_data_of_frame(data[vector.offset : vector.end], vector) for vector in first_group)
+    for group in later_groups:
         start = group[0].offset
         handle.seek(start)
         data = handle.read(_end_of(group) - start)
@@ -183,7 +194,7 @@ def _check_version(data: bytes, vector: VectorDescriptor) -> None:
 
 
 def _groups_of_neighbours(vectors: Sequence[VectorDescriptor]) -> Iterator[list[VectorDescriptor]]:
-    """Yield the vectors in groups that one request reads. They are in the order of their offsets."""
+    """Yield groups of vectors: one request reads a group. `vectors` is in the order of the offsets."""
     group = [vectors[0]]
     for vector in vectors[1:]:
         if vector.offset - group[-1].end > _MAX_GAP_BYTES or vector.end - group[0].offset > _MAX_READ_BYTES:

@@ -97,23 +97,23 @@ class _Reader:
         data, self._unread = self._unread[:size], self._unread[size:]
         return data
 
-    def number(self, layout: str) -> int:
-        (value,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
+    def take_number(self, struct_format: str) -> int:
+        (value,) = struct.unpack(struct_format, self.take(struct.calcsize(struct_format)))
         return int(value)
 
 
 def _containers(reader: _Reader) -> Iterator[_Container]:
-    match reader.number("<I"):
+    match reader.take_number("<I"):
         case magic if magic == PORTABLE_MAGIC:
-            # A wrong count ends the loop with an error, because each bitmap takes bytes.
-            for _ in range(_count(reader.number("<q"))):
-                key = reader.number("<I")
+            # A count that is too high ends the loop with an error, because each bitmap takes bytes.
+            for _ in range(_count(reader.take_number("<q"))):
+                key = reader.take_number("<I")
                 if key >= _MAX_KEYS:
                     raise MalformedBitmapError(f"the key {key} of a bitmap is out of range")
                 yield from _bitmap32(reader, key)
         case magic if magic == NATIVE_MAGIC:
-            for key in range(_count(reader.number("<i"))):
-                yield from _bitmap32(_Reader(reader.take(_count(reader.number("<i")))), key)
+            for key in range(_count(reader.take_number("<i"))):
+                yield from _bitmap32(_Reader(reader.take(_count(reader.take_number("<i")))), key)
         case magic:
             raise MalformedBitmapError(
                 f"it begins with the magic number {magic} where {PORTABLE_MAGIC} or {NATIVE_MAGIC} is expected"
@@ -127,9 +127,9 @@ def _count(number: int) -> int:
 
 
 def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
-    cookie = reader.number("<I")
+    cookie = reader.take_number("<I")
     if cookie == COOKIE_WITHOUT_RUNS:
-        count = reader.number("<I")
+        count = reader.take_number("<I")
         run_flags, has_offsets = b"", True
     elif cookie & 0xFFFF == _COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
@@ -145,7 +145,7 @@ def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
     for index, (container_key, cardinality_less_one) in enumerate(struct.iter_unpack("<HH", headers)):
         cardinality = cardinality_less_one + 1
         if run_flags and run_flags[index // 8] >> index % 8 & 1:
-            kind, size = _ContainerKind.RUNS, 4 * reader.number("<H")
+            kind, size = _ContainerKind.RUNS, 4 * reader.take_number("<H")
         elif cardinality <= MAX_IN_ARRAY:
             kind, size = _ContainerKind.ARRAY, 2 * cardinality
         else:
@@ -183,7 +183,7 @@ def _run_values(container: _Container) -> pa.Array:
         )
     if pc.max(pc.add(firsts, lengths_less_one)).as_py() >= CONTAINER_SIZE:
         raise MalformedBitmapError("a run extends beyond its container")
-    # The value at index i of a run that begins at index b is its first value plus i - b.
+    # In a run that begins at index b, the value at index i is the first value of the run plus i - b.
     shifts = pc.subtract(firsts, pc.subtract(ends, lengths))
     shift_of_each = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), shifts))
     return pc.add(shift_of_each, all_values().slice(0, num_rows))

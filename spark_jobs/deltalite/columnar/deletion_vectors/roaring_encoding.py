@@ -23,8 +23,8 @@ from deltalite.columnar.deletion_vectors.roaring import (
     all_values,
 )
 
-# The bytes of each number in the header of a bitmap, including the offset of each container.
-_HEADER_BYTES = 4
+# The bytes of the cookie, of the number of containers, and of the offset of a container.
+_FIELD_BYTES = 4
 
 
 def encode(positions: pa.Int64Array) -> bytes:
@@ -49,11 +49,11 @@ def _bitmap32(containers: list[tuple[int, pa.Int64Array]]) -> bytes:
     """Serialize a bitmap: cookie, number of containers, keys and cardinalities, offsets, and the containers."""
     headers = b"".join(struct.pack("<HH", key & 0xFFFF, len(values) - 1) for key, values in containers)
     bodies = [_container(values) for _, values in containers]
-    begin = 2 * _HEADER_BYTES + len(headers) + _HEADER_BYTES * len(bodies)
+    offset = 2 * _FIELD_BYTES + len(headers) + _FIELD_BYTES * len(bodies)
     offsets = []
     for body in bodies:
-        offsets.append(struct.pack("<I", begin))
-        begin += len(body)
+        offsets.append(struct.pack("<I", offset))
+        offset += len(body)
     return struct.pack("<II", COOKIE_WITHOUT_RUNS, len(containers)) + headers + b"".join((*offsets, *bodies))
 
 

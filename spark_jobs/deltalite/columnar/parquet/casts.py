@@ -68,7 +68,7 @@ _ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
 
 
 class LossyCastError(ValueError):
-    """The table's type cannot hold a value of the file; the message is the reason."""
+    """The table's type cannot hold a value or the type of the file; the message is the reason."""
 
 
 def cast_without_loss(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one branch per kind
@@ -119,23 +119,22 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
         pa.nulls(len(array), f.type) if member is None else member[1](array.field(positions[member[0]]))
         for f, member in zip(target, members, strict=True)
     ]
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
 
 
 def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
     """Convert a list array to `target`; `element` converts the array of its elements."""
-    # Arrow's cast to a plain list keeps the elements and gives 32-bit offsets.
-    plain_list = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
-    offsets, elements = _offsets_from_zero(plain_list)
-    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_nulls(plain_list))
+    plain_array = plain_list(array)
+    offsets, elements = offsets_from_zero(plain_array)
+    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_null_mask(plain_array))
 
 
 def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
     """Convert a map array to `target`; `key` and `item` convert the arrays of its keys and values."""
-    offsets, _ = _offsets_from_zero(array)
+    offsets, _ = offsets_from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
-    return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_nulls(array))
+    return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_null_mask(array))
 
 
 def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:
@@ -148,11 +147,16 @@ def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Membe
     ]
 
 
-def _nulls(array: pa.Array) -> pa.Array | None:
+def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _offsets_from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+def plain_list(array: pa.Array) -> pa.ListArray:
+    """Convert an array of any list type to a plain list array, which has 32-bit offsets, with the same elements."""
+    return array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
+
+
+def offsets_from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the offsets of a list array, shifted to begin at 0, and its elements. The array may be a slice."""
     first_offset = array.offsets[0]
     offsets = pc.subtract(array.offsets, first_offset)

@@ -1,11 +1,11 @@
 """The mapping of a data file's columns to the table's columns.
 
-At each level of structs, a column is found by its Parquet field id in mode `id`. In the other modes it is found by its
-physical name: an exact match first, then without regard to case. Elements, keys and values match by position. The
-result is the list of Parquet leaves to read, and a conversion of the array. The conversion renames and orders fields,
-sets missing fields to null, and casts values without loss. If a file has none of a struct's requested fields, the
-reader still needs the rows in which the struct is null. It then reads the struct's first leaf. Protocol: Reader
-Requirements for Column Mapping; Variant Data Type; Type Widening.
+At each level of structs, the mapping finds a column by its Parquet field id if the column mapping mode is `id`. In the
+other modes, it finds the column by its physical name: an exact match first, then without regard to case. Elements, keys
+and values match by position. The result is the list of Parquet leaves to read, and a conversion of the array. The
+conversion renames and orders fields, sets missing fields to null, and casts values without loss. If a file has none of
+a struct's requested fields, the reader still needs the rows in which the struct is null. It then reads the struct's
+first leaf. Protocol: Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deltalite.columnar.parquet.casts import (
 from deltalite.columnar.parquet.shredded_variants import TYPED_VALUE, variant_conversion
 from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError
-from deltalite.protocol.arrow_schema import is_list, type_to_arrow
+from deltalite.protocol.arrow_schema import is_list, storage_type_of, type_to_arrow
 from deltalite.protocol.column_mapping import MappingMode, field_id
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
@@ -81,7 +81,7 @@ def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
 
 
 def _file_field(field: pa.Field, first_leaf: int) -> FileField:
-    storage_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    storage_type = storage_type_of(field.type)
     parts: list[FileField] = []
     end = first_leaf
     for part in _parts_of(storage_type):
@@ -126,9 +126,9 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of a file's schema, with indexes. Files with the same schema share it.
+    """The columns of a file's schema, with indexes.
 
-    The indexes take microseconds per column to build.
+    Files with the same schema share a layout, because building the indexes takes microseconds per column.
     """
 
     fields: tuple[FileField, ...]
@@ -201,7 +201,13 @@ class FileColumns:
         return self._map_column(logical.type, physical.type, field, logical.name)
 
     def member(self, physical: StructField, level: Level, path: str) -> FileField | None:
-        """Find the field of a level that stores `physical` (of the physical schema); `path` is its name in errors."""
+        """Find the field of a level that stores `physical`, a field of the physical schema; None if there is no field.
+
+        `path` is the name of the field in errors.
+
+        Raises:
+            CorruptDataFileError: two fields match, or the file lacks field ids and the table uses them.
+        """
         mapped_id = field_id(physical.metadata) if self.mode is MappingMode.ID else None
         if mapped_id is not None:
             self._check_has_ids()
@@ -231,10 +237,10 @@ class FileColumns:
             if any(part.name == TYPED_VALUE for part in field.parts):
                 return self._map_shredded(field, path)
             # The members of a variant have fixed names, also in a table with column mapping.
-            without_mapping = FileColumns(
+            columns_without_mapping = FileColumns(
                 layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf_conversion=self.leaf_conversion
             )
-            return without_mapping._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
+            return columns_without_mapping._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
         match logical, physical:
             case StructType(), StructType() if types.is_struct(field.type):
                 return self._map_struct(logical, physical, field, target, path)

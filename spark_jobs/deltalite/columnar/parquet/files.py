@@ -37,7 +37,7 @@ class OpenedFile:
 
 @contextmanager
 def open_parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
-    """Open a data file by its decoded name, as `open_data_file` does, without its size."""
+    """Open a data file as `open_data_file` does, but yield only the `ParquetFile`."""
     with open_data_file(store, name) as opened:
         yield opened.parquet
 
@@ -78,7 +78,7 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
 
 
 def read_footers(store: LogStore, names: Sequence[str]) -> list[pq.FileMetaData]:
-    """Return the footers of data files by their decoded names, in order.
+    """Return the footers of the data files with these decoded names, in the same order.
 
     Raises:
         CorruptDataFileError, StorageError: see `open_data_file`.

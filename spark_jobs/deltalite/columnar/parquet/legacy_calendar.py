@@ -1,10 +1,10 @@
 """Conversion of dates and timestamps that an old Spark wrote in the Julian calendar.
 
-Spark before version 3, and later versions with an option, write a day before 1582-10-15 as its Julian day number. The
-same number means another day in the Gregorian calendar. The footer of such a file has a Spark version before 3 (3.1 for
+Spark before version 3, and later versions with an option, count the days before 1582-10-15 in the Julian calendar. The
+same count means another day in the Gregorian calendar. The footer of such a file has a Spark version before 3 (3.1 for
 int96), or the key `legacyDateTime` (`legacyINT96`). As in Spark, a Julian day becomes the Gregorian day with the same
-name. 29 February becomes 1 March if the year is only a Julian leap year. Timestamps shift by whole days in UTC. In
-other time zones, times before 1900 also shift by tables that only Spark has, so such values are rejected.
+name. 29 February becomes 1 March if the year is only a Julian leap year. Timestamps shift by whole days in UTC. Times
+before 1900 in other time zones need a table that only Spark has. The module rejects these times.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ class UnconvertibleTimestampError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The calendar of a file by its footer. `time_zone` is the writer's time zone, empty if the footer lacks it."""
+    """The calendar of a file by its footer.
+
+    - `julian_datetime`: whether dates and timestamps are Julian, except int96 timestamps.
+    - `julian_int96`: whether int96 timestamps are Julian.
+    - `time_zone`: the writer's time zone, empty if the footer lacks it.
+    """
 
     julian_datetime: bool = False
     julian_int96: bool = False
@@ -92,7 +97,7 @@ def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
 
 
 def _day_shift(days: pa.Array) -> pa.Array:
-    """Return the days to add to Julian day numbers (int64), such as -10 in the 16th century."""
+    """Return the days to add to Julian days (int64, since 1970-01-01), such as -10 in the 16th century."""
     day_count = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
     year = pc.divide(pc.add(pc.multiply(day_count, 4), 3), 1_461)
     century = pc.subtract(pc.divide(year, 100), _CENTURIES_BEFORE)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from deltalite.errors import SchemaMismatchError
-from deltalite.protocol.arrow_schema import type_from_arrow
+from deltalite.protocol.arrow_schema import storage_type_of, type_from_arrow
 from deltalite.protocol.schema import StructType
 from deltalite.protocol.schema_evolution import new_table_schema
 
@@ -59,7 +59,7 @@ def _corrected_field(field: pa.Field, footer: pq.FileMetaData, leaves: Iterator[
 
 def _corrected_type(data_type: pa.DataType, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.DataType:
     """Return the type, corrected by the Parquet column of each leaf; `leaves` are in the file's order."""
-    storage_type = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+    storage_type = storage_type_of(data_type)
     if types.is_struct(storage_type):
         return pa.struct([_corrected_field(f, footer, leaves, f"{path}.{f.name}") for f in storage_type])
     if types.is_map(storage_type):

@@ -2,9 +2,9 @@
 
 A shredded group has `value` (encoded) and `typed_value`: a column of a primitive type, a list of groups, or a struct of
 named groups. If `typed_value` is not null, it is the value of the group; an object may have further fields in `value`.
-A group without either value is a missing field in an object, and the variant null elsewhere. The plan is made once per
-file, from its schema. Encoded parts are copied unchanged, because all parts use the metadata of their row. Apache
-Parquet: Variant Shredding. Protocol: Variant Shredding.
+A group without either value is a missing field in an object, and the variant null elsewhere. The conversion is planned
+once per file, from the file's schema. Encoded parts are copied unchanged, because all parts use the metadata of their
+row. Apache Parquet: Variant Shredding. Protocol: Variant Shredding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from deltalite.columnar.parquet import variant_encoding as encoding
-from deltalite.columnar.parquet.casts import Convert, storage_of
+from deltalite.columnar.parquet.casts import Convert, offsets_from_zero, plain_list, storage_of
 from deltalite.columnar.parquet.variant_encoding import NULL, BrokenVariantError
 from deltalite.protocol.arrow_schema import VARIANT, is_list
 
@@ -38,13 +38,13 @@ LeafConvert = Callable[["FileField"], Convert | None]
 
 
 def variant_conversion(field: FileField, leaf: LeafConvert) -> Convert:
-    """Return the conversion of arrays of a shredded variant to arrays of a struct with its two binaries.
+    """Return the conversion of an array of shredded variants to an array of structs with the two binaries.
 
     Raises:
-        BrokenVariantError: the field is not a shredded variant. The conversion raises it for an invalid value.
+        BrokenVariantError: the field is not a shredded variant. The conversion raises this error for an invalid value.
     """
     group = _group_of(field, leaf, is_top=True)
-    if not any(part.name == _METADATA and _is_bytes(part.type) for part in field.parts):
+    if not any(part.name == _METADATA and _is_binary(part.type) for part in field.parts):
         raise BrokenVariantError("it has no binary column 'metadata'")
     return partial(_rebuild, group)
 
@@ -88,11 +88,11 @@ The second argument contains the row of each value in the array of variants.
 class _Group:
     """The plan for a group.
 
-    `typed` converts the typed values: to the fields of an object, or to the encoded value of any other type.
+    `convert_typed` converts the typed values: to the fields of an object, or to the encoded value of any other type.
     """
 
     has_value: bool
-    typed: _Typed | None
+    convert_typed: _Typed | None
     is_object: bool
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
@@ -107,15 +107,15 @@ class _Group:
         values: _Encoded = (
             _child(array, _VALUE).cast(pa.binary()).to_pylist() if self.has_value else [None] * len(array)
         )
-        if self.typed is None:
+        if self.convert_typed is None:
             return values
         column = _child(array, TYPED_VALUE)
         if column.null_count == len(column):
             return values
-        typed_values = self.typed(column, rows, dictionaries)
+        typed_values = self.convert_typed(column, rows, dictionaries)
         if self.is_object:
             return [
-                value if members is None else _object(members, value, *dictionaries.of(row))
+                value if members is None else _encode_object(members, value, *dictionaries.of(row))
                 for members, value, row in zip(typed_values, values, rows, strict=True)
             ]
         if any(
@@ -129,7 +129,7 @@ class _Group:
         ]
 
 
-def _object(
+def _encode_object(
     members: Mapping[bytes, bytes | None], remainder: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
 ) -> bytes:
     """Encode an object from its shredded fields (None if missing) and the fields of the encoded object `remainder`."""
@@ -156,13 +156,13 @@ def _group_of(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _
         or not parts_by_name
         or not parts_by_name.keys() <= allowed_names
     ):
-        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(allowed_names))}")
+        raise BrokenVariantError(f"its part '{field.name}' is not a struct of {', '.join(sorted(allowed_names))}")
     value, typed = parts_by_name.get(_VALUE), parts_by_name.get(TYPED_VALUE)
-    if value is not None and not _is_bytes(value.type):
+    if value is not None and not _is_binary(value.type):
         raise BrokenVariantError(f"its column 'value' is {value.type}, not binary")
     return _Group(
         has_value=value is not None,
-        typed=None if typed is None else _typed_conversion(typed, leaf),
+        convert_typed=None if typed is None else _typed_conversion(typed, leaf),
         is_object=typed is not None and types.is_struct(typed.type),
     )
 
@@ -193,16 +193,13 @@ def _encode_members(
 
 def _encode_lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
     """Return the encoded array of each list, None for a null list."""
-    plain_list = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
-    offsets = plain_list.offsets.to_pylist()
-    first_offset = offsets[0]
-    bounds = [(start - first_offset, end - first_offset) for start, end in pairwise(offsets)]
+    offsets, elements = offsets_from_zero(plain_list(array))
+    bounds = list(pairwise(offsets.to_pylist()))
     rows_of_elements = [row for row, (start, end) in zip(rows, bounds, strict=True) for _ in range(start, end)]
-    elements = plain_list.values.slice(first_offset, offsets[-1] - first_offset)
     encoded_elements = [value or NULL for value in group.encoded(elements, rows_of_elements, dictionaries)]
     return [
         encoding.encode_array(encoded_elements[start:end]) if is_valid else None
-        for (start, end), is_valid in zip(bounds, plain_list.is_valid().to_pylist(), strict=True)
+        for (start, end), is_valid in zip(bounds, array.is_valid().to_pylist(), strict=True)
     ]
 
 
@@ -246,5 +243,5 @@ def _child(array: pa.StructArray, name: str) -> pa.Array:
     return storage_of(array.flatten()[array.type.get_field_index(name)])
 
 
-def _is_bytes(data_type: pa.DataType) -> bool:
+def _is_binary(data_type: pa.DataType) -> bool:
     return bool(types.is_binary(data_type) or types.is_large_binary(data_type))

@@ -61,7 +61,7 @@ def encode_double(value: float) -> bytes:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Encode a decimal of up to 38 digits, with its scale."""
+    """Encode a decimal of up to 38 digits and a scale of 0 to 38."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
         raise BrokenVariantError(f"{value} is not a finite decimal with a scale of zero or more")
@@ -73,7 +73,7 @@ def encode_decimal(value: Decimal) -> bytes:
                 + bytes([-exponent])
                 + (-unscaled if sign else unscaled).to_bytes(size, "little", signed=True)
             )
-    raise BrokenVariantError(f"{value} has more than 38 digits")
+    raise BrokenVariantError(f"{value} has more than 38 digits or a scale above 38")
 
 
 def encode_date(days: int) -> bytes:
@@ -163,7 +163,7 @@ def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, by
     """Yield the fields of an encoded object: each name and its encoded value.
 
     Raises:
-        BrokenVariantError: the value is not an object, is truncated, or has a name that is not in the dictionary.
+        BrokenVariantError: the value is not a valid object, or has a name that is not in the dictionary.
     """
     _check(bool(value) and value[0] & 3 == _OBJECT, "the 'value' beside shredded members is not an object")
     header = value[0] >> 2

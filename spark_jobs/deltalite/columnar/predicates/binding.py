@@ -3,7 +3,7 @@
 After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators compare
 columns with literals without further checks. The values of `In` are sorted, so that a binary search finds the values
 within bounds. A part with an unknown column, or with a literal that does not fit, becomes `Unknown`. An `Unknown`
-excludes no row, and the other parts of the predicate stay effective.
+excludes no file, and the other parts of the predicate stay effective.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Conversion of a user's filters to a predicate.
 
 Filters have the form of pyarrow and delta-rs. A list of `(column, operator, value)` terms selects a row if all terms
-hold. A list of such lists selects a row if at least one of the lists does. Column names are not case-sensitive. A name
-with a dot names a column if the table has one of that name, and else a field of a struct. A literal must have the
-Python type of its column. Literals are never parsed or rounded, because a filter with a changed meaning would select
-the wrong rows. A comparison with None is an error, because SQL gives NULL for every row. Use `is null` for null.
+hold. A list of such lists selects a row if at least one of the lists does. Column names are not case-sensitive. If no
+column has the name `a.b`, this name means the field `b` of the struct `a`. A literal must have a Python type that fits
+its column. Literals are never parsed or rounded, because a filter with a changed meaning would select the wrong rows. A
+comparison with None is an error, because SQL gives NULL for every row. Use `is null` for null.
 """
 
 from __future__ import annotations

@@ -67,9 +67,10 @@ class Facts(Protocol):
         """Return how the values may compare with a literal that is not null."""
 
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to the literals that decide whether a value may equal one of `literals`, or always does.
+        """Return `relations` to those literals that decide the result of `In`.
 
-        The literals are not null, and have the order of `In`.
+        They show whether a value may equal one of `literals`, and whether every value does. `literals` are not null,
+        and have the order of `In`.
         """
 
     def prefix_facts(self, length: int) -> Facts:
@@ -161,7 +162,7 @@ def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:
     return possible
 
 
-def combine_outcomes(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
+def combine_outcomes(predicate: Predicate, outcomes_of_leaf: Callable[[Leaf], Mask]) -> Mask:
     """Return the truth values that a predicate may have, from the truth values of its leaves."""
     match predicate:
         case Constant(truth):
@@ -169,13 +170,13 @@ def combine_outcomes(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> M
         case Unknown():
             return ANY
         case Not(child):
-            return _negation(combine_outcomes(child, of_leaf))
+            return _negation(combine_outcomes(child, outcomes_of_leaf))
         case And(children):
-            return _conjunction(combine_outcomes(child, of_leaf) for child in children)
+            return _conjunction(combine_outcomes(child, outcomes_of_leaf) for child in children)
         case Or(children):
-            return _negation(_conjunction(_negation(combine_outcomes(child, of_leaf)) for child in children))
+            return _negation(_conjunction(_negation(combine_outcomes(child, outcomes_of_leaf)) for child in children))
         case IsNull() | IsNotNull() | Comparison() | In() | StartsWith():
-            return of_leaf(predicate)
+            return outcomes_of_leaf(predicate)
         case _:
             assert_never(predicate)
 

@@ -2,9 +2,8 @@
 
 A predicate is TRUE, FALSE or NULL for a row, as in SQL: a comparison with null is NULL, and only TRUE selects a row. A
 column is a path of names, so a name may contain a dot. `literal_fits` defines the Python types of literals for each
-column type. Floating point orders as in Spark: NaN equals NaN and is the greatest value. An expression that a parser
-does not support becomes `Unknown`, which never excludes a file. `outcomes.py` evaluates a predicate for whole files,
-`row_filter.py` for rows.
+column type. Floating point orders as in Spark: NaN equals NaN and is the greatest value. An `Unknown` never excludes a
+file. `outcomes.py` evaluates a predicate for whole files, `row_filter.py` for rows.
 """
 
 from __future__ import annotations
@@ -111,7 +110,10 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An expression that the parser does not support; `columns` are the columns that it reads."""
+    """An expression that the other classes cannot express, or that does not fit the schema.
+
+    `columns` are the columns that the expression reads.
+    """
 
     columns: frozenset[Path]
 

@@ -2,7 +2,7 @@
 
 The forms are:
 
-- `COLUMN OP VALUE`, where OP is one of = != < <= > >=
+- `COLUMN OP VALUE`, where OP is one of = == != <> < <= > >=
 - `COLUMN in (A, B)` and `COLUMN not in (A, B)`
 - `COLUMN is null` and `COLUMN is not null`
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FIRST_ROWS = 64
 # A batch has at most this many times the rows of the previous batch, because a few rows may not be typical.
 _GROWTH = 16
-# The bytes of a value in Arrow; a decimal of fixed length becomes a 16-byte decimal.
+# The bytes of a value in Arrow. A boolean takes one bit, and a decimal of fixed length becomes a 16-byte decimal.
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "FIXED_LEN_BYTE_ARRAY": 16}
 
 

@@ -71,8 +71,7 @@ class BoundDeletes:
             return pc.is_in(column_values(batch, self.key_columns[0].path), value_set=self.key_columns[0].values)
         number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         for key_column in self.key_columns:
-            index = pc.index_in(column_values(batch, key_column.path), value_set=key_column.values).cast(pa.int64())
-            combined = pc.add(pc.multiply(number, len(key_column.values)), index)
+            combined = _combine(number, column_values(batch, key_column.path), key_column.values)
             number = pc.index_in(combined, value_set=key_column.prefix_numbers).cast(pa.int64())
         return pc.is_valid(number)
 
@@ -95,8 +94,7 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
             )
         keys = _cast_keys(deletes.keys.column(name), target, name)
         distinct_values = pc.unique(keys)
-        index = pc.index_in(keys, value_set=distinct_values).cast(pa.int64())
-        combined = pc.add(pc.multiply(number, len(distinct_values)), index)
+        combined = _combine(number, keys, distinct_values)
         prefix_numbers = pc.unique(combined)
         number = pc.index_in(combined, value_set=prefix_numbers).cast(pa.int64())
         key_columns.append(_KeyColumn(path, distinct_values, prefix_numbers))
@@ -106,6 +104,12 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
 def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows that any of the deletes removes; `deletes` is not empty."""
     return reduce(pc.or_, (bound.deleted_mask(batch) for bound in deletes))
+
+
+def _combine(number: pa.Int64Array, values: pa.Array, distinct_values: pa.Array) -> pa.Int64Array:
+    """Combine each number with the index of its value in `distinct_values`; null for a value without index."""
+    index = pc.index_in(values, value_set=distinct_values).cast(pa.int64())
+    return pc.add(pc.multiply(number, len(distinct_values)), index)
 
 
 def _cast_keys(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:

@@ -7,8 +7,8 @@ The steps for each batch:
 3. Select rows by position, by key and by predicate.
 4. Return the result's columns of these rows.
 
-`batch_sizes` determines the rows of a batch. Files of the same schema share the indexes of their columns, because a
-table may have thousands of columns.
+`batch_sizes` determines the number of rows of a batch. Files of the same schema share the indexes of their columns,
+because a table may have thousands of columns.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def read_file(store: LogStore, file: DataFile, plan: ReadPlan) -> Iterator[pa.Re
     Raises:
         CorruptDataFileError: the file or its deletion vector is missing or damaged, or its types do not fit the table.
         CorruptLogError: a partition value is invalid.
-        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has.
+        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has, or a partition
+            column has an unsupported type.
+        InvalidRequestError: a comparison of the predicate needs more than 76 digits.
         StorageError: the operating system or the network failed.
     """
     name = decode_path(file.path)
@@ -84,7 +86,7 @@ def read_file(store: LogStore, file: DataFile, plan: ReadPlan) -> Iterator[pa.Re
         full_path = name if is_absolute(name) else f"{store.root}/{name}"
         source = _Source.of(opened, file, full_path, plan, constants)
         selection = load_selection(store, file, source.footer.num_rows, full_path)
-        for groups in join_adjacent(source.groups_to_read(file, selection)):
+        for groups in join_adjacent(source.groups_to_read(selection)):
             first_row = groups.rows.start
             for batch in source.batches(groups):
                 rows = source.rows_of(batch, first_row, selection, name)
@@ -159,9 +161,10 @@ class _Source:
             calendar=calendar,
         )
 
-    def groups_to_read(self, file: DataFile, selection: RowSelection) -> list[RowGroups]:
+    def groups_to_read(self, selection: RowSelection) -> list[RowGroups]:
         """Return the row groups to read."""
-        groups = select_by_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
+        start, length = self.file.start, self.file.length
+        groups = select_by_range(row_groups(self.footer), self.footer, start, length, self.size_bytes)
         if self.plan.predicate != EVERYTHING:
             groups = select_by_predicate(groups, self.plan.predicate, self._facts)
         return [group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.plan.keeps_deleted)]
@@ -169,14 +172,14 @@ class _Source:
     def batches(self, groups: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
 
-        The bytes of one batch determine the rows of the next batch. Arrow's reader allows this, because it takes the
+        The bytes of one batch determine the rows of the next batch. Arrow's reader allows this, because it checks the
         batch size before each batch.
         """
         columns = self.mapped_columns
         leaves = sorted({leaf for column in columns if column is not None for leaf in column.leaves})
         reader = self.parquet.reader
         filler_bytes = sum(self._filler(index, 1).nbytes for index, column in enumerate(columns) if column is None)
-        # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
+        # `ParquetFile.iter_batches` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
             rows_of_first_batch(self.plan.limits, self.footer, groups, leaves, filler_bytes),
             row_groups=list(groups.groups),
@@ -188,7 +191,10 @@ class _Source:
             yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
-        """Return the result's rows of a raw batch that begins at the position `first_row` of the file."""
+        """Return the result's rows of a raw batch that begins at the position `first_row` of the file.
+
+        `name` is the decoded path of the file, the value of `MetadataColumn.FILE`.
+        """
         plan, count = self.plan, batch.num_rows
         converted = assemble_batch(
             [self._column(batch, index) for index in range(len(self.mapped_columns))], plan.read_arrow, count
@@ -200,7 +206,7 @@ class _Source:
         optional_masks = [selection.requested_mask(first_row, count), None if plan.keeps_deleted else not_deleted]
         if plan.predicate != EVERYTHING:
             optional_masks.append(truth_values(converted, plan.predicate))
-        result = converted if plan.is_whole else self._result(converted, first_row, name, not_deleted)
+        result = converted if plan.reads_only_result_columns else self._result(converted, first_row, name, not_deleted)
         masks = [mask for mask in optional_masks if mask is not None]
         return result.filter(reduce(pc.and_kleene, masks)) if masks else result
 
@@ -281,9 +287,9 @@ class _Source:
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """Return the facts about a column of the predicate in one row group."""
-        first = self.plan.read.find(path[0])
-        if first is not None and first.name in self.constants:
-            return facts_from_partition(self.constants[first.name].text, first.type)
+        top_field = self.plan.read.find(path[0])
+        if top_field is not None and top_field.name in self.constants:
+            return facts_from_partition(self.constants[top_field.name].text, top_field.type)
         leaves = FooterLeaves(columns=self.columns, footer=self.footer, calendar=self.calendar)
         match leaves.find(path, self.plan.read, self.plan.read_physical):
             case NoLeaf.ABSENT:

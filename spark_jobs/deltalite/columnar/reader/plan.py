@@ -32,6 +32,7 @@ DEFAULT_BATCH_SIZE = 32_768
 class ReadPlan:
     """The validated plan of a read, from `plan_reading`.
 
+    - `result`: the Arrow schema of the result.
     - `read`, `read_physical`: the columns to read, in the same order, with logical and physical names. If the result
       has row ids, the columns of `row_ids` are at the end.
     - `read_arrow`: the Arrow schema of the columns to read.
@@ -53,7 +54,7 @@ class ReadPlan:
     layout_cache: LayoutCache = field(default_factory=LayoutCache, compare=False)
 
     @property
-    def is_whole(self) -> bool:
+    def reads_only_result_columns(self) -> bool:
         """Whether the columns to read are exactly the columns of the result."""
         return self.projection.items == self.read.fields
 
@@ -76,8 +77,8 @@ def plan_reading(
     """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
-        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, the keys of a delete do not
-            fit, the table has no row ids, or a batch would have no rows.
+        InvalidRequestError: `columns` is invalid, the predicate cannot be evaluated, the keys of a delete do not fit,
+            the table has no row ids, or a batch would have no rows.
     """
     if limits.rows < 1:
         raise InvalidRequestError(

@@ -6,14 +6,18 @@ file, and applied to each batch. Protocol: Deletion Vectors.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import check_positions, mask_without_rows, vector_positions
+from deltalite.columnar.deletion_vectors.reading import (
+    check_positions,
+    mask_without_rows,
+    positions_within,
+    vector_positions,
+)
 from deltalite.columnar.reader.data_file import DataFile, Descriptor
 
 if TYPE_CHECKING:
@@ -29,9 +33,9 @@ class RowSelection:
 
     def may_have_rows(self, rows: range, *, with_deleted: bool) -> bool:
         """Whether the reader may return any of these rows; deleted rows count only with `with_deleted`."""
-        if self.only_rows is not None and _count_within(self.only_rows, rows) == 0:
+        if self.only_rows is not None and not len(positions_within(self.only_rows, rows)):
             return False
-        return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)
+        return with_deleted or self.deleted is None or len(positions_within(self.deleted, rows)) < len(rows)
 
     def requested_mask(self, first_row: int, count: int) -> pa.BooleanArray | None:
         """Return a mask of the rows to read among the `count` rows from `first_row` on; None for all rows."""
@@ -61,8 +65,3 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: st
         return rows
 
     return RowSelection(deleted=load(file.deletion_vector), only_rows=load(file.only_rows_vector))
-
-
-def _count_within(positions: pa.Int64Array, rows: range) -> int:
-    first = bisect_left(positions, rows.start, key=lambda position: position.as_py())
-    return bisect_left(positions, rows.stop, lo=first, key=lambda position: position.as_py()) - first

@@ -2,8 +2,8 @@
 
 A name is a column of the table, or a path into its structs such as `address.city`. With paths into a struct, the reader
 returns only the named fields of the struct, in the table's order. A `MetadataColumn` requests a fact about a row. The
-text "_file" means the table's column `_file` if there is one, but `MetadataColumn.FILE` always means the fact. Names
-are not case-sensitive, and the result spells them as the table does.
+text "_file" means the table's column `_file` if the table has this column. `MetadataColumn.FILE` always means the fact.
+Names are not case-sensitive, and the result spells them as the table does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MetadataColumn(StrEnum):
     - `ROW_ID`: the id that the row keeps when it moves or changes.
     - `ROW_COMMIT_VERSION`: the version that inserted or last changed the row.
 
-    The last two need row tracking, and are null in a file without ids.
+    `ROW_ID` and `ROW_COMMIT_VERSION` need row tracking, and are null in a file without ids.
     """
 
     ROW_INDEX = "_row_index"
@@ -88,7 +88,8 @@ def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
     """Resolve `columns` (names, paths or `MetadataColumn`s; None for the whole table) in a table's schema.
 
     Raises:
-        InvalidRequestError: a column does not exist, or the result would have two columns of one name.
+        InvalidRequestError: `columns` is not a list of names, a column does not exist, or the result would have two
+            columns of one name.
     """
     if columns is None:
         return Projection(items=schema.fields)

@@ -2,7 +2,7 @@
 
 A range of bytes selects each row group with its middle byte in the range. If ranges cover a file without overlap, each
 row group belongs to exactly one range. A predicate skips a row group only if the statistics prove that the predicate is
-TRUE for none of its rows. Only certain values are bounds: NaN is never a bound, and a string bound may be truncated.
+TRUE for none of its rows. NaN is never used as a bound, and a string bound may be truncated.
 Source: the Parquet format, because the Delta protocol does not cover row groups.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _INTEGERS = frozenset(PrimitiveType(name) for name in ("byte", "short", "integer", "long"))
 _FLOATING = frozenset(PrimitiveType(name) for name in ("float", "double"))
-_MOMENTS = frozenset(PrimitiveType(name) for name in ("timestamp", "timestamp_ntz"))
+_TIMESTAMPS = frozenset(PrimitiveType(name) for name in ("timestamp", "timestamp_ntz"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = {"ms": 1_000, "us": 1}
 _NANOSECONDS_IN_MICROSECOND = 1_000
@@ -43,8 +43,9 @@ class RowGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafColumn:
-    """A leaf of the file that a predicate reads: its Parquet column, its type there, and its type in the table.
+    """A leaf of the file that a predicate reads.
 
+    `position` is the index of its Parquet column. `stored` is the type in the file, `type` the type in the table.
     `has_bounds` is False if the leaf's minimum and maximum are not usable, because they are in the Julian calendar.
     """
 
@@ -72,11 +73,14 @@ def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
 def select_by_range(
     groups: list[RowGroups], footer: pq.FileMetaData, start: int, length: int | None, file_bytes: int
 ) -> list[RowGroups]:
-    """Return the row groups with a middle byte in the range; a byte after the file's end counts as the last byte."""
+    """Return the row groups with their middle byte in the range; a byte after the file's end counts as the last byte.
+
+    The range begins at `start`. Without `length`, the range ends with the file, which has `file_bytes`.
+    """
     if start == 0 and length is None:
         return groups
     last = max(file_bytes - 1, 0)
-    middles = [min(max(_middle(footer.row_group(group.groups.start)), 0), last) for group in groups]
+    middles = [min(max(_middle_byte(footer.row_group(group.groups.start)), 0), last) for group in groups]
     end = last + 1 if length is None else start + length
     return [group for group, middle in zip(groups, middles, strict=True) if start <= middle < end]
 
@@ -100,7 +104,7 @@ def join_adjacent(groups: list[RowGroups]) -> list[RowGroups]:
 
 
 def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> ColumnFacts:
-    """Return the facts about a leaf outside lists and maps in one row group."""
+    """Return the facts about a leaf in one row group. The leaf is not in a list or a map."""
     rows = footer.row_group(group).num_rows
     statistics = footer.row_group(group).column(leaf.position).statistics
     unknown = ColumnFacts(may_be_nan=leaf.type in _FLOATING)
@@ -134,7 +138,7 @@ def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
     stored, table_type = leaf.stored, leaf.type
     if types.is_timestamp(stored):
         raw = statistics.max_raw if upper else statistics.min_raw
-        return _moment(raw, stored, table_type, upper=upper) if isinstance(raw, int) else None
+        return _timestamp_bound(raw, stored, table_type, upper=upper) if isinstance(raw, int) else None
     value = statistics.max if upper else statistics.min
     if types.is_signed_integer(stored) and (table_type in _INTEGERS or isinstance(table_type, DecimalType)):
         return value if isinstance(value, int) else None
@@ -152,18 +156,18 @@ def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
     return None
 
 
-def _moment(raw: int, stored: pa.TimestampType, table_type: DataType, *, upper: bool) -> datetime | None:
-    if table_type not in _MOMENTS:
+def _timestamp_bound(raw: int, stored: pa.TimestampType, table_type: DataType, *, upper: bool) -> datetime | None:
+    if table_type not in _TIMESTAMPS:
         return None
     if stored.unit == "ns":
         microseconds = -(-raw // _NANOSECONDS_IN_MICROSECOND) if upper else raw // _NANOSECONDS_IN_MICROSECOND
     else:
         microseconds = raw * _MICROSECONDS[stored.unit]
-    moment = _EPOCH + timedelta(microseconds=microseconds)
-    return moment if table_type == PrimitiveType("timestamp") else moment.replace(tzinfo=None)
+    bound = _EPOCH + timedelta(microseconds=microseconds)
+    return bound if table_type == PrimitiveType("timestamp") else bound.replace(tzinfo=None)
 
 
-def _middle(group: pq.RowGroupMetaData) -> int:
+def _middle_byte(group: pq.RowGroupMetaData) -> int:
     if group.num_columns == 0:
         return 0
     first = group.column(0)

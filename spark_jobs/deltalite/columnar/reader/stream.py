@@ -2,8 +2,8 @@
 
 `read_files` opens one file at a time. It holds the current batch, the next batch, and one page and dictionary per
 column. The pages usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A
-batch has about 16 MB or one row. If texts suddenly become longer, one batch may be larger. `read_table` reads several
-files at a time and returns one table.
+batch has at most about 16 MB, or one row. If texts suddenly become longer, one batch may be larger. `read_table` reads
+several files at a time and returns one table.
 
 Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
 column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows
@@ -60,15 +60,17 @@ def read_files(
         equality_deletes: keys of deleted rows.
         row_ids: the columns of the files that preserve row ids; needed if `columns` has row ids.
         batch_size: the maximum number of rows of a batch.
-        use_threads: decode columns in parallel, in Arrow's thread pool.
+        use_threads: whether Arrow decodes columns in parallel, in its thread pool.
 
     Raises:
-        InvalidRequestError: at once, for a column that the table does not have, a predicate that the reader cannot
-            evaluate, or keys that do not fit.
+        InvalidRequestError: at once, if `columns` or `batch_size` is invalid, the reader cannot evaluate the predicate,
+            keys do not fit, or the table has no row ids. While reading, if a comparison of the predicate needs more
+            than 76 digits.
         CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or for a file
             with types that do not fit the table.
         CorruptLogError: while reading, for an invalid partition value.
-        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
+        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone,
+            or for a partition column of an unsupported type.
         StorageError: while reading, if storage does not answer.
     """
     plan = plan_reading(

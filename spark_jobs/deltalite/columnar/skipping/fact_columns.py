@@ -87,7 +87,7 @@ class FactColumn:
 
 
 def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
-    """Whether the literals of a bound predicate fit the type of its column's bounds."""
+    """Whether the literals of a bound predicate fit `data_type`, the type of the column's bounds."""
     match leaf:
         case Comparison(literal=literal):
             literals: Sequence[Any] = (literal,)

@@ -42,7 +42,7 @@ CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
 # Delta truncates strings after 32 UTF-16 units by default, and delta-rs after 64 units. Some writers append no
 # character to such a prefix.
 SHORTEST_CUT = 32
-# The length is configurable, so a shorter maximum also counts as truncated if it ends with an appended character.
+# The length is configurable, so a maximum below `SHORTEST_CUT` counts as truncated if an appended character ends it.
 _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # The end of a truncated maximum: half a character, which Java may have written as `?`, and then a character above the
 # removed character. Older Delta appended U+FFFD, which is below all characters of two units.
@@ -102,7 +102,7 @@ def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
 
 
 def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> ColumnFacts:
-    """Return the facts about a leaf column of the file; `path` is spelled as in the schema."""
+    """Return the facts about a leaf column of the file; `path` has the physical names, spelled as in the schema."""
     smallest, largest = value_at(stats.min_values, path), value_at(stats.max_values, path)
     low, high = _bounds(smallest, largest, data_type)
     may_be_cut = False
@@ -129,7 +129,7 @@ def known_beginning(high: str) -> tuple[str, bool]:
 
 
 def nearest_single(value: float) -> float:
-    """Return the nearest 32-bit float as a double.
+    """Return the nearest 32-bit float as a double; `value` itself if it is outside the range of 32-bit floats.
 
     A text such as 0.1, written for a 32-bit float, parses to a double that differs from the float. This also affects
     double columns, because a column may have been widened from float.
@@ -151,7 +151,9 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
 
 
 def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one branch per kind
-    """Convert a bound from the JSON (decoded by `parse_stats`) to a Python value; None for another JSON type.
+    """Convert a bound from the JSON (decoded by `parse_stats`) to a Python value.
+
+    None means no bound: another JSON type, NaN, an infinity, or a saturated decimal.
 
     Raises:
         ValueError, ArithmeticError: the JSON type is right but the value is invalid, such as 30 February.

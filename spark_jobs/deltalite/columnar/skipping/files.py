@@ -54,9 +54,9 @@ class Partitions:
     combinations: Sequence[PartitionValues]
     combination_of_file: pa.Int64Array
 
-    def select(self, rows: pa.BooleanArray) -> Partitions:
-        """Return the partition values of the files for which `rows` is true."""
-        return replace(self, combination_of_file=self.combination_of_file.filter(rows))
+    def select(self, flags: pa.BooleanArray) -> Partitions:
+        """Return the partition values of the files with a true flag; `flags` has one flag per file."""
+        return replace(self, combination_of_file=self.combination_of_file.filter(flags))
 
     def slice(self, start: int, length: int) -> Partitions:
         """Return the partition values of a range of the files."""
@@ -172,12 +172,12 @@ class FileTest:
                 )
             ]
 
-        def of_leaf(leaf: Leaf) -> Mask:
+        def outcomes_of_leaf(leaf: Leaf) -> Mask:
             if leaf in partition_outcomes:
                 return Masks(partition_outcomes[leaf].take(partitions.combination_of_file))
             return leaf_outcomes(leaf, facts.get(leaf.column, UNKNOWN_COLUMN))
 
-        return [has_bits(combine_outcomes(self._predicate, of_leaf) & TRUE, len(stats))]
+        return [has_bits(combine_outcomes(self._predicate, outcomes_of_leaf) & TRUE, len(stats))]
 
     def _test_each(self, stats: Iterable[pa.StringScalar], partitions: Partitions) -> pa.BooleanArray:
         groups = partitions.combination_of_file.to_pylist()
@@ -198,7 +198,7 @@ class FileTest:
 
 
 def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
-    """Group files by their values of the partition columns with these `keys` in the log."""
+    """Group files by their values of some partition columns; `keys` are the names of these columns in the log."""
     combinations: list[dict[str, str | None]] = [{}]
     combination_of_file = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
@@ -217,7 +217,7 @@ def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
 
 
 def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:
-    """Return `partition_text` of each map."""
+    """Return the value of a partition column in each map, as `partition_text` does for one file."""
     keys = pa.chunked_array([chunk.keys for chunk in partition_values.chunks], pa.string()).unique().to_pylist()
     names = sorted({key for key in keys if key.lower() == column.lower()} | {column}, key=lambda key: key != column)
     columns = [pc.map_lookup(partition_values, pa.scalar(key), "first") for key in names]

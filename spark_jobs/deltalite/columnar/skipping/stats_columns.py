@@ -2,8 +2,8 @@
 
 Arrow's JSON reader parses statistics in their usual form, with the same result as `file_facts.py` for each file. It
 rejects other forms: text that is not a JSON object, a bound of another type than its column, a number that Arrow cannot
-hold. `facts_of_files` then returns None, and the caller tries fewer files. Only columns of the types in `bound_type`
-are parsed here. Protocol: Per-file Statistics.
+hold. `facts_of_files` then returns None, and the caller tries fewer files. Only columns of the types that `bound_type`
+supports are parsed here. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
     """Return the facts about each column, with one element per statistics text (JSON, or null).
 
     The columns have types that `bound_type` supports, and no path is a prefix of another. Returns None if a text does
-    not have the usual form.
+    not have the usual form, or if the texts have more than 512 MB.
     """
     texts = pc.if_else(pc.equal(pc.coalesce(stats, ""), ""), "{}", stats)
     file_stats = _parse(texts, columns)
@@ -83,7 +83,7 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
 
 
 def _parse(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.StructArray | None:
-    """Parse the statistics of the columns to structs; return None if Arrow rejects a text."""
+    """Parse the statistics of the columns to structs; return None if Arrow rejects a text, or for too many bytes."""
     lines = pc.binary_join_element_wise('{"stats":', texts, "}\n", "")
     lengths = pc.binary_length(lines)
     if (pc.sum(lengths).as_py() or 0) > _MAX_BYTES:
@@ -155,7 +155,7 @@ def _fact_column(stats: pa.StructArray, path: Path, data_type: DataType) -> Fact
 
 
 def _member(stats: pa.StructArray, *names: str) -> pa.Array:
-    """Return a field of nested structs; null if one of them is null."""
+    """Return a field of nested structs; null if a struct is null."""
     for name in names:
         stats = pc.struct_field(stats, [stats.type.get_field_index(name)])
     return stats

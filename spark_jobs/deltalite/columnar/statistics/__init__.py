@@ -1,5 +1,5 @@
 """Statistics of data files for the log.
 
-`columnar.skipping`, `upkeep`, `spark` and the commands that write files call it.
+`columnar.skipping`, `upkeep`, `inspection`, `spark` and `commands` call it.
 Begin with `footer.py` (from a Parquet footer).
 """

@@ -1,9 +1,9 @@
 """A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-A bound is written only if it is certain: each row group with values must have one. Values that JSON or Delta cannot
-represent (NaN, infinities, int96 timestamps, years after 9999) have no bound, which is always safe. The table's
-configuration selects the columns with statistics. Parquet columns are found by position in the file's schema, because a
-dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
+A bound is written only if it is certain: each row group with values must have a bound. Values that JSON or Delta cannot
+represent (NaN, infinities, int96 timestamps, years after 9999) have no bound. A missing bound is always safe. The
+table's configuration selects the columns with statistics. Parquet columns are found by position in the file's schema,
+because a dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pyarrow import types
 from deltalite.columnar.predicates.predicate import Path, is_nan
 from deltalite.columnar.statistics.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol.arrow_schema import storage_type_of
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
 from deltalite.protocol.schema import (
@@ -138,14 +139,17 @@ def _stored_path(path: Path, data_type: DataType) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """The null count of a column in a file, and its smallest and largest value; None if the bounds are not certain."""
+    """The null count of a column in a file, and its smallest and largest value.
+
+    `bounds` is None if all values are null, or if the bounds are not certain.
+    """
 
     null_count: int
     bounds: tuple[Any, Any] | None
 
 
 def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
-    """Return the merged statistics of a column in all row groups; None if a row group has no statistics."""
+    """Return the merged statistics of a column in all row groups; None if a row group has no null count."""
     null_count, smallest, largest, has_bounds = 0, [], [], True
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(position)
@@ -219,7 +223,7 @@ def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
 def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
     """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
     for field in fields:
-        path, storage_type = (*prefix, field.name), _storage_type(field.type)
+        path, storage_type = (*prefix, field.name), storage_type_of(field.type)
         if types.is_struct(storage_type):
             yield from _arrow_leaves(storage_type, path)
         elif types.is_nested(storage_type):
@@ -229,14 +233,10 @@ def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
 
 
 def _leaf_count(data_type: pa.DataType) -> int:
-    storage_type = _storage_type(data_type)
+    storage_type = storage_type_of(data_type)
     if not types.is_nested(storage_type):
         return 1
     return sum(_leaf_count(storage_type.field(index).type) for index in range(storage_type.num_fields))
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
 
 
 def _put(values: dict[str, Any], path: Path, value: Any) -> None:

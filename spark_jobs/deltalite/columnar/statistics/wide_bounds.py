@@ -13,7 +13,10 @@ _DECODER = json.JSONDecoder()
 
 
 def with_wide_bounds(stats: str | None, num_records: int) -> str:
-    """Return the statistics (JSON) with `tightBounds` false, and the number of records including deleted records."""
+    """Return the statistics (JSON) with `tightBounds` false and with `numRecords`.
+
+    `num_records` is the number of records, including deleted records.
+    """
     members = dict(_members(stats or "{}"))
     members |= {"numRecords": str(num_records), "tightBounds": "false"}
     return "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in members.items()) + "}"

@@ -60,7 +60,7 @@ def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
 def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
     add_numbers(lake, deletion_vector=inline_vector([10]))
     with pytest.raises(
-        CorruptDataFileError, match=r"selects the row at index 10 .*f\.parquet', but the last index in the file is 9"
+        CorruptDataFileError, match=r"selects the row at index 10 .*f\.parquet', but the file has 10 rows"
     ):
         lake.read(NUMBERS)
 
