@@ -174,8 +174,8 @@ class Snapshot:
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:
             return self._log.transactions
-        oldest_kept_ms = self.loaded_at_ms - retention_ms
-        return {app_id: txn for app_id, txn in self._log.transactions.items() if txn.is_kept(oldest_kept_ms)}
+        expired_until_ms = self.loaded_at_ms - retention_ms
+        return {app_id: txn for app_id, txn in self._log.transactions.items() if txn.is_kept(expired_until_ms)}
 
     @property
     def files(self) -> pa.Table:

@@ -142,15 +142,15 @@ class SetTransaction:
     last_updated_ms: int | None = _key("lastUpdated", int, default=None)
     unknown: Mapping[str, Any] = _unknown()
 
-    def is_kept(self, oldest_kept_ms: int) -> bool:
-        """Whether the transaction has not expired.
+    def is_kept(self, expired_until_ms: int) -> bool:
+        """Whether the transaction was updated after `expired_until_ms`, so that it has not expired.
 
         A source offset and the record of loaded files never expire. Otherwise a run would load the same rows again.
         Any other transaction without a time counts as expired.
         """
         if self.app_id.startswith(SOURCE_OFFSET_PREFIX) or self.app_id == LOADED_FILES_APP_ID:
             return True
-        return self.last_updated_ms is not None and self.last_updated_ms > oldest_kept_ms
+        return self.last_updated_ms is not None and self.last_updated_ms > expired_until_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

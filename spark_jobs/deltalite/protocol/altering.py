@@ -6,7 +6,8 @@ case, and the table's spelling and order stay. For a column that the table has:
 - A wider type replaces the type, if the table has type widening.
 - NOT NULL is added or removed, as declared.
 - A declared comment or default replaces the comment or default in the table. Otherwise these stay.
-- The expression of a generated column and the series of an identity column cannot change.
+- These cannot change: the expression of a generated column, the series of an identity column, and the length of a char
+  or varchar column.
 
 delta-spark: AlterTableAddColumnsDeltaCommand, AlterTableChangeColumnDeltaCommand.
 """

@@ -3,7 +3,7 @@
 Each Delta type has exactly one Arrow type:
 
 - Timestamps have microseconds: `timestamp` in UTC, `timestamp_ntz` without a zone.
-- Strings and lists are the small variants.
+- Strings, binaries and lists have 32-bit offsets.
 - A `variant` is a struct of two binaries, as Parquet stores it. `void` is null.
 
 The conversion from Arrow accepts these types except null, and their large, view, fixed-size, dictionary and run-end

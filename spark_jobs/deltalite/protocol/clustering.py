@@ -63,7 +63,7 @@ def logical_paths(columns: Sequence[tuple[str, ...]], table: TableSchema) -> tup
     """Return the logical paths of clustering columns.
 
     Raises:
-        CorruptLogError: the schema lacks a column, or rows cannot be ordered by its type.
+        CorruptLogError: the schema lacks a column, or gives it a type without bounds in statistics.
     """
     by_physical = {table.physical_path(path): path for path, field in leaves(table.logical) if has_bounds(field.type)}
     missing = next((path for path in columns if path not in by_physical), None)
@@ -105,7 +105,7 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether file statistics have bounds for this type, so that readers can skip files by it."""
+    """Whether file statistics have bounds for columns of this type, so that readers can skip files."""
     match data_type:
         case StructType() | ArrayType() | MapType():
             return False

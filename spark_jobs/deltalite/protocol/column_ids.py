@@ -56,7 +56,7 @@ def with_column_ids(
         new_name: creates physical names.
 
     Raises:
-        InvalidRequestError: the table's mapping mode cannot change to the new one, or a table without column mapping
+        InvalidRequestError: the table's mapping mode cannot change to the new mode, or a table without column mapping
             has columns with physical names.
     """
     mode = MappingMode(COLUMN_MAPPING_MODE.of(metadata.configuration))

@@ -36,7 +36,7 @@ NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
 class MappingMode(StrEnum):
-    """How readers find the columns of a data file."""
+    """The mode of column mapping. It determines how readers find the columns of a data file."""
 
     NONE = "none"
     NAME = "name"
@@ -45,9 +45,9 @@ class MappingMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """The columns of a table: the logical schema that users see, and the physical schema of its files, in one order.
+    """The columns of a table: the logical schema that users see, and the physical schema of its files.
 
-    `partition_columns` are logical names, as the metadata spells them.
+    Both schemas have the same order. `partition_columns` are logical names, as the metadata spells them.
     """
 
     logical: StructType

@@ -22,7 +22,7 @@ _PROPERTY_OF_FEATURE = dict.fromkeys(("typeWidening", "typeWidening-preview"), E
 
 
 def droppable_features(names: Collection[str]) -> frozenset[str]:
-    """Return the features with these names. Names are case-insensitive.
+    """Return the features with these names, spelled as in the protocol. `names` are case-insensitive.
 
     Raises:
         InvalidRequestError: this release does not know a feature, or cannot drop it.
@@ -33,8 +33,8 @@ def droppable_features(names: Collection[str]) -> frozenset[str]:
     if undroppable is not None:
         raise InvalidRequestError(
             f"drop_features names {undroppable}, which this release cannot drop.",
-            remedy=f"It drops {' and '.join(_PROPERTY_OF_FEATURE)}. delta-spark drops others with ALTER TABLE … DROP "
-            "FEATURE.",
+            remedy=f"This release drops {' and '.join(_PROPERTY_OF_FEATURE)}. delta-spark drops other features with "
+            "ALTER TABLE … DROP FEATURE.",
         )
     return features
 
@@ -47,9 +47,9 @@ def enabling_properties(features: Collection[str]) -> frozenset[str]:
 
 
 def without_features(protocol: Protocol, metadata: Metadata, features: Collection[str]) -> tuple[Protocol, Metadata]:
-    """Return the protocol and the metadata without the features.
+    """Return the protocol and the metadata without the features, and without the recorded type changes.
 
-    The caller must ensure that no data file needs the features.
+    The protocol gets the feature `checkpointProtection`. The caller must ensure that no data file needs the features.
     """
     kept_features = supported_features(protocol).difference(features) | {"checkpointProtection"}
     removed_keys = enabling_properties(features)

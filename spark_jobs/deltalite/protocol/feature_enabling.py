@@ -56,7 +56,8 @@ def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
     """Return the versions and features that the protocol properties among `properties` request.
 
     Raises:
-        InvalidRequestError: a version, a state or a feature does not exist, or a feature cannot be enabled by name.
+        InvalidRequestError: a property has an invalid value or names an unknown feature, the versions contradict each
+            other, or a feature cannot be enabled by name.
     """
     reader = _requested_version(properties, MIN_READER_VERSION, READER_FEATURES_VERSION)
     writer = _requested_version(properties, MIN_WRITER_VERSION, WRITER_FEATURES_VERSION)
@@ -112,9 +113,9 @@ def protocol_for(
             f"{', '.join(unwritable)}.",
             remedy="Leave out the properties, or create the table with an engine that supports them.",
         )
-    with_versions = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
-    missing = features - supported_features(with_versions)
-    return _with_features(with_versions, missing) if missing else with_versions
+    raised_protocol = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
+    missing = features - supported_features(raised_protocol)
+    return _with_features(raised_protocol, missing) if missing else raised_protocol
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
@@ -122,9 +123,9 @@ def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
 
     The caller must ensure that this release knows each feature.
     """
-    with_versions = _with_versions(current, other.min_reader_version, other.min_writer_version)
-    missing = supported_features(other) - supported_features(with_versions)
-    return _with_features(with_versions, missing) if missing else with_versions
+    raised_protocol = _with_versions(current, other.min_reader_version, other.min_writer_version)
+    missing = supported_features(other) - supported_features(raised_protocol)
+    return _with_features(raised_protocol, missing) if missing else raised_protocol
 
 
 def protocol_with(current: Protocol, features: frozenset[str]) -> Protocol:

@@ -68,15 +68,15 @@ class Feature:
     writable_active: bool = False
 
 
-def _constraints(metadata: Metadata, _schema: StructType) -> bool:
+def _has_constraints(metadata: Metadata, _schema: StructType) -> bool:
     return any(props.is_constraint(key) for key in metadata.configuration)
 
 
-def _column_mapping(metadata: Metadata, _schema: StructType) -> bool:
+def _has_column_mapping(metadata: Metadata, _schema: StructType) -> bool:
     return props.COLUMN_MAPPING_MODE.of(metadata.configuration) != "none"
 
 
-def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
+def _has_v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
     return props.CHECKPOINT_POLICY.of(metadata.configuration) == "v2"
 
 
@@ -88,7 +88,7 @@ FEATURES = {
     for feature in (
         Feature(name="appendOnly", implied_by=2, active=_is_true(props.APPEND_ONLY), writable_active=True),
         Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants"), writable_active=True),
-        Feature(name="checkConstraints", implied_by=3, active=_constraints, writable_active=True),
+        Feature(name="checkConstraints", implied_by=3, active=_has_constraints, writable_active=True),
         Feature(
             name="changeDataFeed",
             implied_by=4,
@@ -110,7 +110,7 @@ FEATURES = {
             is_reader_feature=True,
             implied_by=5,
             reader_implied_by=2,
-            active=_column_mapping,
+            active=_has_column_mapping,
             writable_active=True,
         ),
         Feature(
@@ -130,7 +130,7 @@ FEATURES = {
             name="v2Checkpoint",
             is_reader_feature=True,
             active=_always,
-            required=_v2_checkpoints,
+            required=_has_v2_checkpoints,
             writable_active=True,
         ),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),

@@ -15,13 +15,13 @@ from deltalite.protocol.paths import decode_path
 
 LOG_DIR = "_delta_log"
 SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
-# Engines ignore this folder and its names. A name that begins with a version could pass for a commit in a recursive
-# listing, such as that of delta-rs on object stores.
+# Engines ignore this folder. Its file names must not begin with a version: a recursive listing, such as that of
+# delta-rs on object stores, could show them as commits.
 LOADED_FILES_DIR = f"{LOG_DIR}/_deltalite_copy"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
 # This file of delta-spark holds the version up to which a vacuum deleted removed files. It is not in the protocol.
 LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
-# This library stages files here before it moves them to their place.
+# This library writes files here before it moves them to their final folder.
 STAGING_DIR = "_deltalite_staging"
 # This folder of delta-spark holds lists of files for engines with SymlinkTextInputFormat. It is not in the protocol.
 MANIFEST_DIR = "_symlink_format_manifest"

@@ -25,7 +25,7 @@ _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityColumn:
-    """One identity column. `high_water_mark` is the last assigned value, None before the first."""
+    """One identity column. `high_water_mark` is the last assigned value, None before the first value."""
 
     name: str
     start: int

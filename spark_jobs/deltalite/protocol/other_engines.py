@@ -1,4 +1,4 @@
-"""The engines that support table features that this release does not support, for the remedies of errors."""
+"""Other engines for table features that this release does not support. The remedies of errors name these engines."""
 
 from __future__ import annotations
 

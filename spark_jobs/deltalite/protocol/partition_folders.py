@@ -1,8 +1,8 @@
 """The partition columns in the folder names of source files, such as `day=2026-03-01`, with the rules of Spark.
 
-Spark begins at the folder of a file and goes up. It takes the first folder with a `=` and those directly above it, as
-long as they have a `=` too. The folder above these is the base. Spark reads files together only if they have the same
-base and the same columns. It silently drops the files without columns if other files have columns. So the reader reads
+Spark begins at the folder of a file and goes up. It takes the first folder with a `=`, and then each next folder with a
+`=`. The next folder above is the base. Spark reads files together only if they have the same base and the same
+partition columns. If only some files have partition columns, Spark silently drops the other files. So the reader reads
 each group of files separately. The functions here do no I/O.
 """
 
@@ -19,8 +19,8 @@ _ESCAPE_PATTERN = re.compile(r"%([0-9A-Fa-f]{2})")
 class PartitionFolders:
     """The partition columns of a group of files.
 
-    - `names`: the names of the columns, the outermost first; empty for files without such columns.
-    - `base`: the folder above the partition folders, relative to the folder of the source; empty without columns.
+    - `names`: the names of the columns, the outermost first; empty for files without partition columns.
+    - `base`: the folder above the partition folders, relative to the folder of the source; empty if `names` is empty.
     """
 
     names: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The parser of partition columns in SQL: `day DATE, country STRING`.
 
-Backticks stand around a name with special characters, and a colon may follow the name. The parser accepts Spark SQL's
-names of the simple types that can partition a table. The job parses the columns before it reads the folder.
+Backticks enclose a name with special characters, and a colon may follow the name. The parser accepts Spark SQL's names
+of the simple types that can partition a table. The job parses the columns before it reads the folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REMEDY = "Write the columns with their types, as in 'day DATE, country STRING'.
 
 
 def parse_partition_schema(text: str) -> StructType:
-    """Return the columns, in order.
+    """Return the columns of the text, in order.
 
     Raises:
         InvalidRequestError: the text is not a list of columns, a type cannot partition a table, or a name is repeated.

@@ -32,13 +32,13 @@ _DAY: Final = re.compile(
     r"(?P<year>[-+]?\d{4,7})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)(?:[ T].*)?)?)?", re.ASCII | re.DOTALL
 )
 # `2026-1-1 1:2`, `2026-01-01 10:20:30.5`, `2026-01-01T10:20:30.123456Z`, `2026-01-01 10:20:30 UTC`, `-9999-12-31`.
-_MOMENT: Final = re.compile(
+_TIMESTAMP: Final = re.compile(
     r"(?P<year>[-+]?\d{4,6})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)"
     r"(?:[ T](?P<hour>\d\d?)(?::(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:\.(?P<fraction>\d*))?)?"
     r"(?P<zone>[^\d:.].*)?)?)?)?)?",
     re.ASCII | re.DOTALL,
 )
-# `Z`, `UTC`, `+01:00`, `-0130`, `+1`, `GMT+02:30`; beyond that, regions such as `Europe/Berlin`.
+# `Z`, `UTC`, `+01:00`, `-0130`, `+1`, `GMT+02:30`. The other zones are regions such as `Europe/Berlin`.
 _OFFSET: Final = re.compile(
     r"(?P<name>UTC|GMT|UT)?(?P<sign>[-+])(?P<hours>\d\d|\d(?!\d))"
     r"(?::?(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?|:(?P<minute>\d))?",
@@ -47,7 +47,7 @@ _OFFSET: Final = re.compile(
 _UTC_NAMES: Final = frozenset({"Z", "UTC", "GMT", "UT"})
 _REGION: Final = re.compile(r"(?!posix/|right/)[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+", re.ASCII)
 _MAX_OFFSET_S: Final = 18 * 3_600
-_MOMENTS: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+_DATE_AND_TIME_TYPES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 # The calendar repeats itself after 400 years.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
@@ -77,27 +77,27 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:
 
     Raises:
         CorruptLogError: the text is not a value of the type.
-        UnsupportedFeatureError: the year is outside 1 to 9999, which only `partition_scalar` supports.
+        UnsupportedFeatureError: the year is outside 1 to 9999. Only `partition_scalar` supports such a year.
     """
     if text is None or text == "":
         return None
     value = _parse(text, data_type)
-    if not _is_moment(data_type):
+    if not _is_date_or_time(data_type):
         return value
     try:
-        moment = _EPOCH + timedelta(microseconds=value)
+        timestamp = _EPOCH + timedelta(microseconds=value)
     except OverflowError as error:
         raise UnsupportedFeatureError(
             f"The log has the partition value {text!r}, but this release partitions by the years 1 to 9999 only.",
-            remedy="Read the table with another engine, or leave that partition out.",
+            remedy="Read the table with another engine, or leave the partition out.",
         ) from error
     match data_type:
         case PrimitiveType("date"):
-            return moment.date()
+            return timestamp.date()
         case PrimitiveType("timestamp"):
-            return moment.replace(tzinfo=UTC)
+            return timestamp.replace(tzinfo=UTC)
         case _:
-            return moment
+            return timestamp
 
 
 def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
@@ -132,7 +132,7 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
         parse_partition_value(text, data_type)
         return text or None
     scalar = partition_scalar(text, data_type)
-    if not scalar.is_valid or not _is_moment(data_type):
+    if not scalar.is_valid or not _is_date_or_time(data_type):
         return text or None
     if data_type == PrimitiveType("date"):
         return _day_text(int(scalar.value))
@@ -162,7 +162,7 @@ def _parse(text: str, data_type: DataType) -> Any:
     """Return the Python value, or microseconds since 1970 (UTC) for dates and times."""
     try:
         return _parse_by_type(text, data_type)
-    except (ValueError, OverflowError, InvalidOperation, KeyError) as error:  # a region's name may raise a KeyError
+    except (ValueError, OverflowError, InvalidOperation, KeyError) as error:  # KeyError: unknown region or boolean
         raise _invalid_value_error(text, data_type) from error
 
 
@@ -212,7 +212,7 @@ def _microseconds(text: str, *, has_zone: bool) -> int:
     Raises:
         ValueError: the text is not a time, or its time zone is invalid.
     """
-    match = _MOMENT.fullmatch(text.strip(_BLANKS))
+    match = _TIMESTAMP.fullmatch(text.strip(_BLANKS))
     if match is None:
         raise ValueError("not a time")
     clock = time(int(match["hour"] or 0), int(match["minute"] or 0), int(match["second"] or 0))
@@ -223,7 +223,7 @@ def _microseconds(text: str, *, has_zone: bool) -> int:
 
 
 def _days_since_1970(match: re.Match[str]) -> int:
-    """Return the days since 1970 of a match of `_DAY` or `_MOMENT`; a missing month or day counts as 1."""
+    """Return the days since 1970 of a match of `_DAY` or `_TIMESTAMP`; a missing month or day counts as 1."""
     cycles, year = divmod(int(match["year"]) - 1, _CYCLE_YEARS)
     day = date(year + 1, int(match["month"] or 1), int(match["day"] or 1))
     return day.toordinal() - _EPOCH.toordinal() + cycles * _CYCLE_DAYS
@@ -256,8 +256,8 @@ def _number(text: str) -> str:
     return text
 
 
-def _is_moment(data_type: DataType) -> bool:
-    return isinstance(data_type, PrimitiveType) and data_type.name in _MOMENTS
+def _is_date_or_time(data_type: DataType) -> bool:
+    return isinstance(data_type, PrimitiveType) and data_type.name in _DATE_AND_TIME_TYPES
 
 
 def _invalid_value_error(text: str, data_type: DataType) -> CorruptLogError:

@@ -23,13 +23,13 @@ HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 SCHEME_AND_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
 """The scheme and the authority of a path, or nothing; only the rest of the path is normalised."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-"""The start of a relative path that Java would parse as absolute."""
+"""A scheme at the start of a path. Java would parse a relative path with this start as absolute."""
 NO_AUTHORITY = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
 """A scheme with an empty authority, which is equivalent to no authority."""
 THIS_HOST = "file://localhost/"
 """The start of a local path with the only valid host, which is equivalent to `file:///`."""
 NOT_CANONICAL = r"%|^file:|^//|[^:]//|(^|/)\.\.?(/|$)|^([^A-Za-z].*)?://|[^A-Za-z0-9+.-].*://"
-"""Matches each path that is not canonical, and few others. It has the same meaning in RE2, Java and Python."""
+"""Matches each path that is not canonical, and few canonical paths. RE2, Java and Python match the same paths."""
 
 
 def encode_path(path: str) -> str:

@@ -1,8 +1,8 @@
 """Table properties: their keys, defaults and parsers.
 
-A key that begins with `delta.` is unknown if this module has no `Property` for it. Writers reject unknown keys, as
-Delta does, and readers ignore them. All other keys belong to the user. Protocol: Table Properties (appendix); defaults
-as in delta-spark.
+A key that begins with `delta.` is unknown if this module has neither a `Property` nor a constant for the key. Writers
+reject unknown keys, as Delta does, and readers ignore them. Keys without `delta.` belong to the user. Protocol: Table
+Properties (appendix); defaults as in delta-spark.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _parser_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         choice = next((choice for choice in allowed if choice.lower() == text.lower()), None)
         if choice is None:
-            raise ValueError(f"{text!r} is none of {', '.join(allowed)}")
+            raise ValueError(f"{text!r} is not one of {', '.join(allowed)}")
         return choice
 
     return parse

@@ -124,7 +124,7 @@ def check_not_suspended(configuration: Mapping[str, str]) -> None:
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
-    """Return the highest row id that any version has assigned, `NO_ROW_ID` if none has.
+    """Return the highest row id that any version has assigned; `NO_ROW_ID` if no version has assigned an id.
 
     Raises:
         CorruptLogError: the domain holds no valid high water mark.
@@ -140,7 +140,7 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
         return mark
     raise CorruptLogError(
         f"The domain {DOMAIN} is {domain.configuration!r:.200}, which holds no highest row id.",
-        remedy="Repair it with the engine that wrote it.",
+        remedy="Repair the domain with the engine that wrote it.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Schema enforcement and schema evolution: whether a table accepts data, and its schema afterwards.
+"""Schema enforcement and schema evolution: whether a table accepts data, and the schema of the table afterwards.
 
 Columns are matched by name without regard to case, and the table's spelling stays. A column accepts a type if the
 column can hold each value of the type exactly; every column accepts void. An error names the column, both types and the
@@ -65,7 +65,7 @@ def evolved_schema(
 
 
 def with_new_columns(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
-    """Return the table's schema with the columns, and at every depth the members, that it lacks and the data has.
+    """Return the table's schema with the columns, and the members at every depth, that only the data has.
 
     With `widens`, existing columns get the wider type of the data (`widens_automatically`). No other type changes.
 
@@ -77,7 +77,7 @@ def with_new_columns(table: StructType, data: StructType, *, widens: bool = Fals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evolution:
-    """How the data may change the schema: whether it adds columns, and whether it widens types."""
+    """The changes that data may make to the schema: whether it adds columns, and whether it widens types."""
 
     adds: bool
     widens: bool

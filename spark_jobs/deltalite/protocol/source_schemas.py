@@ -65,8 +65,8 @@ def wider_columns(schemas: Iterable[StructType]) -> dict[str, StructField]:
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:
-            known = columns.get(field.name.lower())
-            columns[field.name.lower()] = field if known is None else _field(known, _wider(known.type, field.type))
+            column = columns.get(field.name.lower())
+            columns[field.name.lower()] = field if column is None else _field(column, _wider(column.type, field.type))
     return columns
 
 
@@ -83,7 +83,8 @@ def columns_by_header(
     Args:
         names: the header.
         table: the columns of the table. If a column is here and in `inferred`, it gets the type of the table.
-        inferred: inferred columns by their names in lower case. A column without a type is a STRING.
+        inferred: inferred columns by their names in lower case. A column that is neither here nor in the table is a
+            STRING.
     """
     fields = []
     for name in names:
@@ -117,14 +118,14 @@ def _merged(one: DataType, other: DataType) -> DataType:
         case StructType(), StructType():
             members = {field.name.lower(): field for field in one}
             for field in other:
-                known = members.setdefault(field.name.lower(), field)
-                if known.name != field.name:
+                member = members.setdefault(field.name.lower(), field)
+                if member.name != field.name:
                     raise SchemaMismatchError(
-                        f"The values of a map have the members '{known.name}' and '{field.name}', which differ only in "
-                        "case.",
+                        f"The values of a map have the members '{member.name}' and '{field.name}', which differ only "
+                        "in case.",
                         remedy="Write the files with one spelling.",
                     )
-                members[field.name.lower()] = _field(known, _merged(known.type, field.type))
+                members[field.name.lower()] = _field(member, _merged(member.type, field.type))
             return StructType(tuple(members.values()))
         case ArrayType(element), ArrayType(other_element):
             return ArrayType(_merged(element, other_element), contains_null=True)

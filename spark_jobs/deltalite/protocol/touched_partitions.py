@@ -39,7 +39,7 @@ def partition_names(
     - The schema of a partitioned table is invalid.
     - There are more than `MAX_PARTITIONS` partitions.
     - A name is longer than `LONGEST_NAME`, or cannot be encoded.
-    - A value is unknown.
+    - The partition values of an action are missing, or are not those of the table's partition columns.
     """
     if not metadata.partition_columns:
         return None if any(partitions) else ()

@@ -37,7 +37,10 @@ _WIDENINGS = {
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
-    """Whether a column may widen from `old` to `new`, which holds every value of `old` exactly."""
+    """Whether a column may widen from `old` to `new`, which holds every value of `old` exactly.
+
+    True for two equal types that are not nested.
+    """
     match old, new:
         case PrimitiveType(old_name), PrimitiveType(new_name) if old_name in INTEGERS and new_name in INTEGERS:
             return INTEGERS.index(old_name) <= INTEGERS.index(new_name)
@@ -55,7 +58,8 @@ def check_type_changes(schema: StructType) -> None:
     """Check that this release can read each recorded type change.
 
     Raises:
-        UnsupportedFeatureError: the protocol does not define a change; the message names the column and both types.
+        UnsupportedFeatureError: the protocol does not define a change, or a type is unknown. The message names the
+            column.
         CorruptLogError: a change is malformed.
     """
     for path, old, new in recorded_changes(schema):
@@ -71,7 +75,8 @@ def recorded_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataTy
     """Yield the recorded type changes of all columns: the column's path, the old and the new type.
 
     Raises:
-        UnsupportedFeatureError, CorruptLogError: as `check_type_changes`.
+        UnsupportedFeatureError: a type is unknown.
+        CorruptLogError: a change is malformed.
     """
     for field in schema:
         yield from _changes_of_field(field, field.name)

@@ -28,8 +28,8 @@ _NON_INTEGER_WIDENINGS = frozenset({("float", "double"), ("date", "timestamp_ntz
 def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether writers may widen the table's columns.
 
-    Writers may not do so if the table has only the preview of the feature. In the preview, each change names the
-    version of its commit, and the writer does not know this version before the commit.
+    False if the table has only the preview of the feature. In the preview, each change names the version of its commit,
+    and the writer does not know this version before the commit.
     """
     return FEATURE in supported_features(protocol) and ENABLE_TYPE_WIDENING.of(metadata.configuration)
 
@@ -38,7 +38,7 @@ def widens_automatically(old: DataType, new: DataType) -> bool:
     """Whether a write or merge with schema evolution changes the type of a column from `old` to `new`.
 
     The type changes only within a family: integers, floating-point numbers, decimals, and dates to timestamps without a
-    time zone. An INT column does not become DOUBLE, even if some rows have that type. delta-spark: TypeWideningMode.
+    time zone. An INT column does not become DOUBLE, even if the data has this type. delta-spark: TypeWideningMode.
     """
     match old, new:
         case PrimitiveType(old_name), PrimitiveType(new_name):
@@ -79,10 +79,8 @@ def without_type_changes(schema_string: str) -> str:
 def check_no_rule_uses_widened_column(base: StructType, schema: StructType, rules: ColumnRules) -> None:
     """Check that no rule of the table uses a column that the operation widens.
 
-    The rules are the CHECK constraints, the invariants and the expressions of generated columns.
-
-    The value of an expression such as `hash(a)` depends on the type of its column.
-    delta-spark: checkDependentExpressions.
+    The rules are the CHECK constraints, the invariants and the expressions of generated columns. The value of an
+    expression such as `hash(a)` depends on the type of its column. delta-spark: checkDependentExpressions.
 
     Args:
         base: the table's schema before the operation.

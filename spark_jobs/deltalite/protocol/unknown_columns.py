@@ -28,7 +28,8 @@ def unknown_columns(schema: StructType, table: StructType, prefix: str = "") -> 
 def known_columns(schema: StructType, table: StructType) -> StructType:
     """Return the columns of `schema` that the table has.
 
-    A struct without a member that the table has gets the first member of the table, because it needs one.
+    If a struct has no member in common with the table, it gets the table's first member, because a struct needs a
+    member.
     """
     return _replaced(schema, table, lambda _: None)
 
@@ -50,9 +51,9 @@ def columns_problem(schema: StructType, table: StructType, *, merge_schema: bool
     if unknown:
         columns = ", ".join(f"{path} ({data_type})" for path, data_type in unknown)
         return f"The table does not have these columns of the file: {columns}."
-    nullable = StructType(tuple(StructField(field.name, field.type) for field in table))
+    nullable_table = StructType(tuple(StructField(field.name, field.type) for field in table))
     try:
-        evolved_schema(nullable, schema, merge_schema=merge_schema, widens=merge_schema)
+        evolved_schema(nullable_table, schema, merge_schema=merge_schema, widens=merge_schema)
     except SchemaMismatchError as error:
         return error.problem
     return None

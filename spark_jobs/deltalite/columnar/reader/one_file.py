@@ -75,8 +75,7 @@ def read_file(store: LogStore, file: DataFile, plan: ReadPlan) -> Iterator[pa.Re
     Raises:
         CorruptDataFileError: the file or its deletion vector is missing or damaged, or its types do not fit the table.
         CorruptLogError: a partition value is invalid.
-        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has, or a partition
-            column has an unsupported type.
+        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has.
         InvalidRequestError: a comparison of the predicate needs more than 76 digits.
         StorageError: the operating system or the network failed.
     """
@@ -328,7 +327,7 @@ def _constants(file: DataFile, plan: ReadPlan) -> dict[str, _Constant]:
             text = partition_text(file.partition_values, keys[physical.name])
             try:
                 scalar = partition_scalar(text, logical.type)
-            except (CorruptLogError, UnsupportedFeatureError) as error:
+            except CorruptLogError as error:
                 raise with_location(error, logical.name, file.path) from error
             constants[logical.name] = _Constant(text=text, scalar=scalar)
     return constants

@@ -69,8 +69,7 @@ def read_files(
         CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or for a file
             with types that do not fit the table.
         CorruptLogError: while reading, for an invalid partition value.
-        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone,
-            or for a partition column of an unsupported type.
+        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
         StorageError: while reading, if storage does not answer.
     """
     plan = plan_reading(
