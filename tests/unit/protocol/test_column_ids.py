@@ -107,10 +107,10 @@ def test_a_highest_id_that_is_not_a_number_raises_an_error():
         assigned_ids(struct(a=LONG), configuration={MAX_COLUMN_ID: "many"})
 
 
-def test_physical_names_of_an_unmapped_table_are_not_kept():
-    stale = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
+def test_physical_names_of_an_unmapped_table_are_rejected():
+    schema = StructType((StructField("a", LONG, True, {PHYSICAL_NAME: "x"}),))
     with pytest.raises(InvalidRequestError, match="'a' has a physical name"):
-        assigned_ids(stale, previous=TableSchema(logical=stale), keeps_files=True)
+        assigned_ids(schema, previous=TableSchema(logical=schema), keeps_files=True)
 
 
 @pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "none"), ("name", "id"), ("id", "name")])

@@ -160,7 +160,7 @@ def test_only_the_type_promotions_of_iceberg_are_allowed(compat, old, new, new_t
 
 
 @BOTH_VERSIONS
-def test_a_version_is_newly_active_if_another_one_or_none_was_active(compat):
+def test_a_version_is_newly_active_if_another_version_or_none_was_active(compat):
     assert newly_active_version(compat, protocol_of(compat), table_metadata(compat)) is None
     assert newly_active_version(compat, protocol_of(compat), table_metadata()) is None
     for before in (None, V1 if compat is V2 else V2):

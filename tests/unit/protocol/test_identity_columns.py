@@ -28,8 +28,8 @@ def identity_schema(kind="long", **identity_metadata):
         (1, 1, 7, 8, 12),
         (10, 5, None, 10, 30),
         (10, 5, 20, 25, 45),
-        (10, 5, 22, 25, 45),  # explicit inserts moved the high-water mark to a value outside the series
-        (10, 5, 3, 10, 30),  # the high-water mark is before the start
+        (10, 5, 22, 25, 45),  # another engine moved the high water mark to a value outside the series
+        (10, 5, 3, 10, 30),  # the high water mark is before the start
         (-1, -2, None, -1, -9),
         (-1, -2, -5, -7, -15),
         (-1, -2, -6, -7, -15),
@@ -37,7 +37,7 @@ def identity_schema(kind="long", **identity_metadata):
         (0, 1, 0, 1, 5),
     ],
 )
-def test_new_values_continue_the_series_above_the_high_water_mark(start, step, high_water_mark, first, fifth):
+def test_new_values_continue_the_series_beyond_the_high_water_mark(start, step, high_water_mark, first, fifth):
     column = IdentityColumn(name="n", start=start, step=step, high_water_mark=high_water_mark)
     assert (column.next_value, column.last_of_next(1), column.last_of_next(5)) == (first, first, fifth)
 

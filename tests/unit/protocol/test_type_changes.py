@@ -1,4 +1,4 @@
-"""Type widening: the recorded type changes that a reader supports, and the errors for others."""
+"""Type widening: the recorded type changes that a reader supports, and the errors for other changes."""
 
 from __future__ import annotations
 

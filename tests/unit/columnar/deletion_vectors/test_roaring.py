@@ -32,7 +32,7 @@ def portable_from_payload(payload):
 
 @st.composite
 def container_values(draw, within=CONTAINER):
-    """Scattered values or dense ranges, so that each of the three containers occurs."""
+    """Scattered values or dense ranges, so that each of the three kinds of containers occurs."""
     start = draw(st.integers(0, within - 1))
     match draw(st.sampled_from(["scattered", "stretch", "every other", "full"])):
         case "scattered":

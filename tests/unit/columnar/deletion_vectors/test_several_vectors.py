@@ -78,18 +78,19 @@ def test_vectors_of_the_log_and_of_several_files_keep_their_order():
     other_id = UUID(int=5)
     store = store_with(vector_file(vector(ROWS))[0])
     store.write(f"deletion_vector_{other_id}.bin", vector_file(vector([4]))[0])
-    other = descriptor(pathOrInlineDv=z85(other_id.bytes), sizeInBytes=len(vector([4])), cardinality=1)
-    positions = positions_of_vectors(store, [other, inline_vector([9]), descriptor(), inline_vector([]), other])
+    other_vector = descriptor(pathOrInlineDv=z85(other_id.bytes), sizeInBytes=len(vector([4])), cardinality=1)
+    vectors = [other_vector, inline_vector([9]), descriptor(), inline_vector([]), other_vector]
+    positions = positions_of_vectors(store, vectors)
     assert [array.to_pylist() for array in positions] == [[4], [9], ROWS, [], [4]]
     assert positions_of_vectors(store, []) == []
 
 
 def test_a_damaged_vector_among_others_is_named():
     content, offsets = vector_file(vector([1]), vector(ROWS))
-    damaged = descriptor(offset=offsets[1])
-    sound = descriptor(sizeInBytes=len(vector([1])), cardinality=1)
+    damaged_vector = descriptor(offset=offsets[1])
+    intact_vector = descriptor(sizeInBytes=len(vector([1])), cardinality=1)
     with pytest.raises(CorruptDataFileError, match=f"at byte {offsets[1]} of '{NAME}'"):
-        positions_of_vectors(store_with(content[:-1] + bytes([content[-1] ^ 1])), [damaged, sound])
+        positions_of_vectors(store_with(content[:-1] + bytes([content[-1] ^ 1])), [damaged_vector, intact_vector])
 
 
 def test_several_files_are_read_concurrently():

@@ -56,5 +56,5 @@ def test_the_predicate_on_stored_texts_excludes_other_texts_and_is_never_certain
     assert predicate == And((In(("c",), ("ab", "ab ", "ab  ", "ab   ")), Unknown(frozenset({("c",)}))))
     many = In(("c",), tuple(f"{n:<250}" for n in range(1_000)))
     assert on_stored_texts(many) == Unknown(frozenset({("c",)}))
-    unordered = Comparison(column=("c",), operator=Operator.NOT_EQ, literal="ab")
-    assert on_stored_texts(unordered) == Unknown(frozenset({("c",)}))
+    not_equal = Comparison(column=("c",), operator=Operator.NOT_EQ, literal="ab")
+    assert on_stored_texts(not_equal) == Unknown(frozenset({("c",)}))

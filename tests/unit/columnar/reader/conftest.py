@@ -15,13 +15,13 @@ def lake(tmp_path):
 
 @pytest.fixture
 def read_groups(monkeypatch):
-    """The row groups that were read, in order."""
-    groups = []
+    """The numbers of the row groups that were read, in order."""
+    group_numbers = []
     read_batches = one_file._Source.batches
 
-    def record_groups(self, run):
-        groups.extend(run.groups)
-        return read_batches(self, run)
+    def record_groups(self, adjacent_groups):
+        group_numbers.extend(adjacent_groups.groups)
+        return read_batches(self, adjacent_groups)
 
     monkeypatch.setattr(one_file._Source, "batches", record_groups)
-    return groups
+    return group_numbers

@@ -256,7 +256,7 @@ def widened_value(value, new):
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS, ids=str)
-def test_every_widening_of_the_protocol_is_read_exactly_and_nested_too(lake, old, new):
+def test_every_widening_of_the_protocol_is_read_exactly_at_every_depth(lake, old, new):
     values = [*extreme_values(old), None]
     expected = [None if value is None else widened_value(value, new) for value in values]
     nested = lambda kind: struct_of(v=kind, l=ArrayType(struct_of(x=kind)), m=MapType(kind, kind))
@@ -356,7 +356,7 @@ def test_ids_distinguish_columns_of_the_same_name(lake):
 
 
 class CountingName(str):
-    """A name that counts how often names are compared or folded."""
+    """A name that counts how often names are compared or converted to lower case."""
 
     __slots__ = ()
     steps = 0
@@ -384,8 +384,8 @@ def test_finding_all_columns_takes_a_few_steps_for_each_column(spell, nested):
     layout = Layout(fields=fields_of(stored_schema))
     columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf_conversion=lambda _field, _target: None)
     CountingName.steps = 0
-    positions = [columns.find(f, f) for f in table_schema]
-    assert [leaf for column in positions for leaf in column.leaves] == list(range(count))
+    mapped_columns = [columns.find(f, f) for f in table_schema]
+    assert [leaf for column in mapped_columns for leaf in column.leaves] == list(range(count))
     assert count <= CountingName.steps < 10 * count
 
 

@@ -278,7 +278,7 @@ def test_a_key_of_many_columns_does_not_overflow(lake):
         (("a",), {"a": [1.5]}),
     ],
 )
-def test_keys_of_unknown_columns_are_rejected_before_a_file_is_read(lake, columns, keys):
+def test_keys_that_do_not_fit_the_table_are_rejected_before_a_file_is_read(lake, columns, keys):
     with pytest.raises(InvalidRequestError):
         lake.batches(NUMBERS, equality_deletes=[EqualityDeletes(columns=columns, keys=pa.table(keys))])
 

@@ -1,4 +1,4 @@
-"""The reader skips a row group if no row can match the predicate, by the bounds in the footer."""
+"""The reader skips a row group if the bounds in the footer prove that no row matches the predicate."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
 INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
-def stamps(unit, zone="UTC"):
+def timestamps(unit, zone="UTC"):
     start = int(INSTANT.timestamp() * 1_000_000)
     return pa.array([start + n for n in range(4)], pa.timestamp("us", zone)).cast(pa.timestamp(unit, zone), safe=False)
 
 
-DATE, DOUBLE, NTZ = (PrimitiveType(name) for name in ("date", "double", "timestamp_ntz"))
+DATE, DOUBLE, NTZ, TIMESTAMP = (PrimitiveType(name) for name in ("date", "double", "timestamp_ntz", "timestamp"))
 DAYS = pa.array([date(2026, 1, day) for day in (1, 2, 3, 4)])
 EXTREME_DAYS = pa.array([-800_000, 3_000_000, 0, 1], pa.int32()).cast(pa.date32())
 CENTS = pa.array([Decimal("1.50"), Decimal("-2.00"), None, Decimal("9.99")])
@@ -53,10 +53,10 @@ SKIPPING = [
     (DAYS, DATE, comparison("c", "<", date(2026, 1, 3)), [0, 1], [0, 1]),
     (EXTREME_DAYS, DATE, comparison("c", "=", date(1970, 1, 2)), [3], [0, 1, 3]),
     (CENTS, DecimalType(3, 2), comparison("c", "<", Decimal("1.505")), [0, 1], [0, 1]),
-    (stamps("us"), PrimitiveType("timestamp"), comparison("c", "=", INSTANT.replace(microsecond=123_458)), [2], [2]),
-    (stamps("us", None), NTZ, comparison("c", ">", LOCAL), [2, 3], [2, 3]),
-    (stamps("ns", None), PrimitiveType("timestamp"), comparison("c", "<=", INSTANT), [0], [0]),
-    (stamps("ms"), PrimitiveType("timestamp"), comparison("c", "<", INSTANT), [0, 1, 2, 3], [0, 1, 2, 3]),
+    (timestamps("us"), TIMESTAMP, comparison("c", "=", INSTANT.replace(microsecond=123_458)), [2], [2]),
+    (timestamps("us", None), NTZ, comparison("c", ">", LOCAL), [2, 3], [2, 3]),
+    (timestamps("ns", None), TIMESTAMP, comparison("c", "<=", INSTANT), [0], [0]),
+    (timestamps("ms"), TIMESTAMP, comparison("c", "<", INSTANT), [0, 1, 2, 3], [0, 1, 2, 3]),
     (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), comparison("c/x", ">", 1), [3], [3]),
     (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c", "x")), [1, 2], [1, 2]),
     (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c",)), [1], [0, 1, 2, 3]),
@@ -91,7 +91,7 @@ def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
         spark_metadata
     )
     lake.add(stored_table, row_group_size=1, use_deprecated_int96_timestamps=True)
-    schema = struct_of(d=PrimitiveType("date"), t=PrimitiveType("timestamp"))
+    schema = struct_of(d=DATE, t=TIMESTAMP)
     rows_read = lake.rows_of(schema, predicate=comparison("d", "=", date(1582, 10, 4)), columns=["_row_index"])
     assert rows_read == [{"_row_index": 0}] and read_groups == [0, 1]
     read_groups.clear()
@@ -102,7 +102,7 @@ def test_a_time_between_two_microseconds_is_rejected_and_not_skipped(lake):
     lake.add(pa.table({"t": pa.array([5_500], pa.timestamp("ns"))}))
     above = comparison("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
     with pytest.raises(CorruptDataFileError, match="would lose data"):
-        lake.read(struct_of(t=PrimitiveType("timestamp")), predicate=above)
+        lake.read(struct_of(t=TIMESTAMP), predicate=above)
 
 
 def test_row_groups_of_mapped_columns_are_skipped_by_their_bounds(lake, read_groups):

@@ -206,7 +206,7 @@ def test_a_null_count_decides_only_if_it_is_zero_or_the_number_of_rows(is_tight)
         (DecimalType(12, 4), 1.25, 4.5, Decimal("4.5"), Decimal("4.5001")),
     ],
 )
-def test_statistics_from_before_a_widening_bound_the_wider_column(kind, low, high, inside, outside):
+def test_statistics_from_before_a_widening_are_bounds_of_the_wider_column(kind, low, high, inside, outside):
     stats = stats_with("c", low, high)
     assert column_test(kind, comparison("c", "=", inside)).may_match({}, stats)
     assert not column_test(kind, comparison("c", "=", outside)).may_match({}, stats)

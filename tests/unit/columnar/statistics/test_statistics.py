@@ -176,7 +176,7 @@ NESTED = pa.table(
 )
 
 
-def test_structs_nest_and_dotted_names_are_not_paths_and_elements_are_not_counted():
+def test_statistics_nest_like_structs_and_omit_lists_and_maps():
     assert stats(NESTED) == {
         "numRecords": 2,
         "minValues": {"st.a": 7, "st": {"a": 1, "in": {"b c": "x"}}, "last": 3},
@@ -185,7 +185,7 @@ def test_structs_nest_and_dotted_names_are_not_paths_and_elements_are_not_counte
     }
 
 
-def test_column_names_of_the_file_are_case_insensitive_and_the_statistics_use_those_of_the_table():
+def test_names_in_the_file_are_case_insensitive_and_statistics_have_the_names_of_the_table():
     statistics = stats(pa.table({"ID": [1]}), schema=StructType((StructField("id", LONG), StructField("absent", LONG))))
     assert statistics["minValues"] == {"id": 1} and statistics["nullCount"] == {"id": 0}
 
