@@ -89,11 +89,16 @@ def _invariants(schema: StructType) -> Iterator[Rule]:
             expression = json.loads(field.metadata[INVARIANTS])["expression"]["expression"]
         except (ValueError, TypeError, KeyError, RecursionError):
             expression = None
-        yield Rule(name=f"invariant of the column '{field.name}'", expression=_text(expression, INVARIANTS, field))
+        yield Rule(
+            name=f"invariant of the column '{field.name}'",
+            expression=_checked_expression(expression, INVARIANTS, field),
+        )
 
 
 def _expressions(schema: StructType, key: str) -> dict[str, str]:
-    expressions = {field.name: _text(field.metadata[key], key, field) for field in schema if key in field.metadata}
+    expressions = {
+        field.name: _checked_expression(field.metadata[key], key, field) for field in schema if key in field.metadata
+    }
     names = [field.name for field in all_fields(schema) if key in field.metadata]
     if len(names) > len(expressions):
         nested = next((name for name in names if name not in expressions), names[0])
@@ -104,7 +109,7 @@ def _expressions(schema: StructType, key: str) -> dict[str, str]:
     return expressions
 
 
-def _text(value: Any, key: str, field: StructField) -> str:
+def _checked_expression(value: Any, key: str, field: StructField) -> str:
     if not isinstance(value, str) or not value.strip():
         raise CorruptLogError(
             f"The column '{field.name}' has an invalid {key}: it is not an expression.", remedy=_REMEDY

@@ -40,7 +40,7 @@ def droppable_features(names: Collection[str]) -> frozenset[str]:
 
 
 def enabling_properties(features: Collection[str]) -> frozenset[str]:
-    """Return the properties that enable one of the features or request it from the protocol."""
+    """Return the properties that enable one of the features, or add it to the protocol."""
     return frozenset(
         {_PROPERTY_OF_FEATURE[name] for name in features} | {f"{FEATURE_PREFIX}{name}" for name in features}
     )

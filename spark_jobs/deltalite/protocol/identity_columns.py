@@ -58,7 +58,7 @@ class IdentityColumn:
 
 
 def identity_columns(schema: StructType) -> tuple[IdentityColumn, ...]:
-    """Return the identity columns of a table; its protocol must support them.
+    """Return the identity columns of a table with a protocol that supports identity columns.
 
     Raises:
         CorruptLogError: the metadata of an identity column is malformed.

@@ -127,7 +127,7 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
     Raises:
         CorruptLogError: the text is not a value of the type, or is out of its range.
     """
-    # A decimal may have more digits than its column, because Spark rounds it on read. It is only validated.
+    # A decimal may have more digits than its column, because Spark rounds it on read. The text is only checked.
     if isinstance(data_type, DecimalType):
         parse_partition_value(text, data_type)
         return text or None
@@ -169,7 +169,7 @@ def _parse(text: str, data_type: DataType) -> Any:
 def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one branch per type
     match data_type:
         case DecimalType():
-            value = Decimal(_number(text))
+            value = Decimal(_checked_number(text))
             # Arrow crashes the process if the scale does not fit in 32 bits.
             if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS or len(text) > _MAX_DIGITS:
                 raise ValueError("not a finite decimal, or too many digits")
@@ -177,9 +177,9 @@ def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one br
         case PrimitiveType("string"):
             return text
         case PrimitiveType("byte" | "short" | "integer" | "long"):
-            return int(_number(text))
+            return int(_checked_number(text))
         case PrimitiveType("float" | "double"):
-            return float(_number(text))
+            return float(_checked_number(text))
         case PrimitiveType("boolean"):
             return {"true": True, "false": False}[text.lower()]
         case PrimitiveType("date"):
@@ -250,7 +250,7 @@ def _offset_us(zone: str, local_us: int) -> int:
     return 0 if utc_offset is None else utc_offset // timedelta(microseconds=1)
 
 
-def _number(text: str) -> str:
+def _checked_number(text: str) -> str:
     if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
     return text

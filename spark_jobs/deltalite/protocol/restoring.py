@@ -125,9 +125,9 @@ def _with_current_timestamp_start(current: Rules, protocol: Protocol, metadata: 
 
 
 def _domains(current: Rules, target: Rules, protocol: Protocol) -> tuple[DomainMetadata, ...]:
-    """Return the older clustering if the current one differs; empty clustering for an unclustered older version.
+    """Return the domain with the clustering columns of the older version, if the current columns differ.
 
-    delta-spark does the same.
+    The domain of an unclustered older version has no columns. delta-spark does the same.
     """
     if "clustering" not in supported_features(protocol):
         return ()

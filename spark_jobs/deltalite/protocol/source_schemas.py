@@ -66,7 +66,9 @@ def wider_columns(schemas: Iterable[StructType]) -> dict[str, StructField]:
     for schema in schemas:
         for field in schema:
             column = columns.get(field.name.lower())
-            columns[field.name.lower()] = field if column is None else _field(column, _wider(column.type, field.type))
+            columns[field.name.lower()] = (
+                field if column is None else _field(column, _wider_type(column.type, field.type))
+            )
     return columns
 
 
@@ -102,13 +104,13 @@ def _type(inferred: DataType, table: DataType) -> DataType:
             return ArrayType(_type(element, table_element), contains_null=True)
         case StructType(), MapType(table_key, table_value) if inferred.fields:
             # Spark infers the keys of a JSON object as members, so their types are those of the values.
-            value = reduce(_merged, (field.type for field in inferred))
+            value = reduce(_merged_type, (field.type for field in inferred))
             return MapType(table_key, _type(value, table_value), value_contains_null=True)
         case _:
             return table
 
 
-def _merged(one: DataType, other: DataType) -> DataType:
+def _merged_type(one: DataType, other: DataType) -> DataType:
     """Return a type with the members of both types at every depth. If only one type has members, return this type.
 
     Raises:
@@ -125,15 +127,15 @@ def _merged(one: DataType, other: DataType) -> DataType:
                         "in case.",
                         remedy="Write the files with one spelling.",
                     )
-                members[field.name.lower()] = _field(member, _merged(member.type, field.type))
+                members[field.name.lower()] = _field(member, _merged_type(member.type, field.type))
             return StructType(tuple(members.values()))
         case ArrayType(element), ArrayType(other_element):
-            return ArrayType(_merged(element, other_element), contains_null=True)
+            return ArrayType(_merged_type(element, other_element), contains_null=True)
         case _:
             return other if isinstance(other, StructType | ArrayType) else one
 
 
-def _wider(one: DataType, other: DataType) -> DataType:
+def _wider_type(one: DataType, other: DataType) -> DataType:
     if fits(one, other):
         return other
     return one if fits(other, one) else STRING

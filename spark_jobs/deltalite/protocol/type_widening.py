@@ -55,7 +55,7 @@ def with_wider_type(field: StructField, new_type: DataType) -> StructField:
 
     A member of a struct has a separate record. Protocol: Type Change Metadata.
     """
-    changes = [_record(path, old, new) for path, old, new in _changes(field.type, new_type)]
+    changes = [_change_record(path, old, new) for path, old, new in _changes(field.type, new_type)]
     if not changes:
         return replace(field, type=new_type)
     all_changes = [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]
@@ -141,11 +141,11 @@ def _changes(
                 yield path, old, new
 
 
-def _record(path: tuple[str, ...], old: DataType, new: DataType) -> dict[str, Any]:
-    record = {"fromType": _name(old), "toType": _name(new)}
+def _change_record(path: tuple[str, ...], old: DataType, new: DataType) -> dict[str, Any]:
+    record = {"fromType": _type_name(old), "toType": _type_name(new)}
     return record | ({"fieldPath": ".".join(path)} if path else {})
 
 
-def _name(data_type: DataType) -> str:
+def _type_name(data_type: DataType) -> str:
     """Return the name of a simple type in the schema JSON."""
     return data_type.name if isinstance(data_type, PrimitiveType) else str(data_type)

@@ -31,7 +31,7 @@ def known_columns(schema: StructType, table: StructType) -> StructType:
     If a struct has no member in common with the table, it gets the table's first member, because a struct needs a
     member.
     """
-    return _replaced(schema, table, lambda _: None)
+    return _with_replaced_columns(schema, table, lambda _: None)
 
 
 def with_unknown_as_text(schema: StructType, table: StructType) -> StructType:
@@ -39,7 +39,7 @@ def with_unknown_as_text(schema: StructType, table: StructType) -> StructType:
 
     So Spark reads each value of such a column as text, whatever the other records contain.
     """
-    return _replaced(schema, table, lambda field: StructField(field.name, _STRING))
+    return _with_replaced_columns(schema, table, lambda field: StructField(field.name, _STRING))
 
 
 def columns_problem(schema: StructType, table: StructType, *, merge_schema: bool) -> str | None:
@@ -83,7 +83,7 @@ def _unknown_in_type(data_type: DataType, table: DataType, path: str) -> Iterato
             return
 
 
-def _replaced(
+def _with_replaced_columns(
     schema: StructType, table: StructType, replace: Callable[[StructField], StructField | None]
 ) -> StructType:
     """Return the schema with `replace(field)` for each column that the table does not have, None to leave it out."""
@@ -91,14 +91,14 @@ def _replaced(
     for field in schema:
         column = table.find(field.name)
         if column is not None:
-            new_type = _replaced_in_type(field.type, column.type, replace)
+            new_type = _with_replaced_members(field.type, column.type, replace)
             fields.append(StructField(field.name, new_type, field.nullable, field.metadata))
         elif (new_field := replace(field)) is not None:
             fields.append(new_field)
     return StructType(tuple(fields))
 
 
-def _replaced_in_type(
+def _with_replaced_members(
     data_type: DataType, table: DataType, replace: Callable[[StructField], StructField | None]
 ) -> DataType:
     match data_type, table:
@@ -107,11 +107,11 @@ def _replaced_in_type(
                 # Keep one member of the table, because a struct without members cannot be stored.
                 member = StructField(table.fields[0].name, table.fields[0].type)
                 data_type = StructType((member, *data_type.fields))
-            return _replaced(data_type, table, replace)
+            return _with_replaced_columns(data_type, table, replace)
         case ArrayType(element, contains_null), ArrayType(table_element):
-            return ArrayType(_replaced_in_type(element, table_element, replace), contains_null)
+            return ArrayType(_with_replaced_members(element, table_element, replace), contains_null)
         case MapType(key, value, contains_null), MapType(_, table_value):
-            return MapType(key, _replaced_in_type(value, table_value, replace), contains_null)
+            return MapType(key, _with_replaced_members(value, table_value, replace), contains_null)
         case _:
             return data_type
 

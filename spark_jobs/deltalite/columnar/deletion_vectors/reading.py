@@ -89,8 +89,7 @@ def positions_of_vectors(store: LogStore, descriptors: Sequence[Mapping[str, Any
 def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
     """Return a mask of the `count` rows from position `start` on: False for the rows at `positions`.
 
-    `positions` is a result of `vector_positions`. Returns None if none of these rows is at `positions`, so that
-    no filter is needed.
+    `positions` is a result of `vector_positions`. Returns None if the mask would be True for each row.
     """
     positions_in_range = positions_within(positions, range(start, start + count))
     if not len(positions_in_range):

@@ -1,12 +1,12 @@
 """The decoder of roaring bitmaps: from bytes to sorted row positions.
 
-A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps, each with the upper 32 bits of its values
-as its key. A bitmap has up to 65,536 containers, one for each value of the next 16 bits. A container is a sorted array,
-a bitmap of 65,536 bits, or a list of runs.
+A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps. The key of a bitmap is the upper 32 bits
+of its values. A bitmap has up to 65,536 containers, one for each value of the next 16 bits. A container is a sorted
+array, a bitmap of 65,536 bits, or a list of runs.
 
-The decoder reads the headers first, and compares their number of values with the expected number. It reads the values
-after this check, so that a damaged header never allocates memory. It decodes the values with Arrow, container by
-container. Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
+The decoder reads the headers first, and compares their number of values with the expected number. It decodes the values
+after this check, so that a damaged header never allocates memory. Arrow decodes the values, container by container.
+Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
 Protocol: Deletion Vector Format; RoaringFormatSpec.
 """
 
@@ -106,21 +106,21 @@ def _containers(reader: _Reader) -> Iterator[_Container]:
     match reader.take_number("<I"):
         case magic if magic == PORTABLE_MAGIC:
             # A count that is too high ends the loop with an error, because each bitmap takes bytes.
-            for _ in range(_count(reader.take_number("<q"))):
+            for _ in range(_checked_count(reader.take_number("<q"))):
                 key = reader.take_number("<I")
                 if key >= _MAX_KEYS:
                     raise MalformedBitmapError(f"the key {key} of a bitmap is out of range")
                 yield from _bitmap32(reader, key)
         case magic if magic == NATIVE_MAGIC:
-            for key in range(_count(reader.take_number("<i"))):
-                yield from _bitmap32(_Reader(reader.take(_count(reader.take_number("<i")))), key)
+            for key in range(_checked_count(reader.take_number("<i"))):
+                yield from _bitmap32(_Reader(reader.take(_checked_count(reader.take_number("<i")))), key)
         case magic:
             raise MalformedBitmapError(
                 f"it begins with the magic number {magic} where {PORTABLE_MAGIC} or {NATIVE_MAGIC} is expected"
             )
 
 
-def _count(number: int) -> int:
+def _checked_count(number: int) -> int:
     if number < 0:
         raise MalformedBitmapError(f"the count {number} is negative")
     return number

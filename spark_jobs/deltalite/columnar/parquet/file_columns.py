@@ -175,8 +175,8 @@ class LayoutCache:
 class FileColumns:
     """Finds the table's columns in one data file.
 
-    `leaf_conversion` returns the conversion of a leaf if its values have another meaning, such as Julian dates. It
-    returns None if `casts.cast_without_loss` is enough. `file` is the name in errors.
+    `leaf_conversion` returns the conversion of a leaf with values of another meaning, such as Julian dates. It returns
+    None if `casts.cast_without_loss` is enough. `file` is the name of the file in errors.
     """
 
     layout: Layout

@@ -101,7 +101,7 @@ def _day_shift(days: pa.Array) -> pa.Array:
     day_count = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
     year = pc.divide(pc.add(pc.multiply(day_count, 4), 3), 1_461)
     century = pc.subtract(pc.divide(year, 100), _CENTURIES_BEFORE)
-    # Each century year is a leap year in the Julian calendar. In the Gregorian calendar, only each fourth one is.
+    # Each century year is a leap year in the Julian calendar, but only each fourth in the Gregorian calendar.
     quarter = pc.subtract(pc.divide(pc.add(century, _CENTURIES_BEFORE), 4), _CENTURIES_BEFORE // 4)
     shift = pc.add(pc.subtract(quarter, century), 2)
     return pc.if_else(pc.less(days, _FIRST_GREGORIAN_DAY), shift, 0)

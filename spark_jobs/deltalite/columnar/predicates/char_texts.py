@@ -55,7 +55,10 @@ def _stored_text_predicate(leaf: Leaf) -> Predicate | None:
 
 
 def _one_of(column: Path, texts: tuple[str, ...]) -> Predicate | None:
-    """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks."""
+    """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks.
+
+    None if there are more than `_MAX_SPELLINGS` such texts.
+    """
     if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MAX_SPELLINGS:
         return None
     spellings = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))

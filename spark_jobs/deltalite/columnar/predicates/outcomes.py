@@ -1,9 +1,9 @@
 """The possible truth values of a predicate for the rows of a file: a subset of TRUE, FALSE and NULL.
 
-Bounds describe each column for all rows of a file. The set of possible truth values follows from them bottom up: AND,
-OR and NOT combine sets as Kleene's logic combines values. Predicates are bound (`binding.py`), so bounds and literals
-are comparable. The set may be too large, but never too small. A file without TRUE in the set is safe to skip, and a set
-of one element holds for every row.
+Bounds describe each column for all rows of a file. The set of possible truth values follows from the bounds, bottom
+up: AND, OR and NOT combine sets as Kleene's logic combines values. Predicates are bound (`binding.py`), so bounds and
+literals are comparable. The set may be too large, but never too small. A file without TRUE in the set is safe to skip.
+The value of a set of one element holds for every row.
 
 The rules are operations on bit masks, so they apply to one file (`ColumnFacts`) and to many files at once
 (`FactColumn` in `columnar/skipping`). `columnar/skipping` reads the bounds from the log.

@@ -61,11 +61,11 @@ def _term(text: str, schema: StructType) -> Term:
     if operator.endswith("in"):
         if not (value.startswith("(") and value.endswith(")")):
             raise InvalidRequestError(f"The condition {text!r} contains no list in parentheses.", remedy=_FORM_REMEDY)
-        return name, operator, [_value(item, name, data_type) for item in _items(value[1:-1], text)]
+        return name, operator, [_value(item, name, data_type) for item in _list_items(value[1:-1], text)]
     return name, operator, _value(value, name, data_type)
 
 
-def _items(text: str, condition: str) -> list[str]:
+def _list_items(text: str, condition: str) -> list[str]:
     items, position = [], 0
     while match := _ITEM_PATTERN.match(text, position):
         items.append(match[1].strip())

@@ -43,7 +43,7 @@ class FactColumn:
         if is_nan(literal):
             no_maximum = _mask_where(pc.is_null(self.high))
             return ANY, ANY if self.may_be_nan else no_maximum, no_maximum
-        [typed_literal] = self._typed([literal])
+        [typed_literal] = self._typed_literals([literal])
         return self._relations(typed_literal)
 
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
@@ -55,7 +55,7 @@ class FactColumn:
         numbers = literals[:-1] if has_nan else literals
         relations = [self.relations(literals[-1])] if has_nan else []
         if numbers:
-            typed_literals = self._typed(numbers)
+            typed_literals = self._typed_literals(numbers)
             relations.append(self._relations(typed_literals.take(_first_not_below(typed_literals, self.low))))
         return relations
 
@@ -67,7 +67,7 @@ class FactColumn:
             may_be_cut = pc.and_(may_be_cut, pc.less(pc.utf8_length(self.high), length))
         return replace(self, low=low, high=high, high_may_be_cut=may_be_cut)
 
-    def _typed(self, literals: Sequence[Any]) -> pa.Array:
+    def _typed_literals(self, literals: Sequence[Any]) -> pa.Array:
         array = exact_values(literals, self.low.type)
         assert array is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  the class requires it
         return array

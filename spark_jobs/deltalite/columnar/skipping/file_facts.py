@@ -5,7 +5,7 @@ Partition values hold for every row; statistics are bounds. This module allows f
 - Timestamps are truncated to milliseconds.
 - A long string maximum may be truncated.
 - A maximum ignores NaN.
-- A 32-bit float has its short text form.
+- A bound of 32-bit floats is the shortest text of the float, such as 0.1.
 - Some writers round decimals to doubles.
 - A widened column keeps the statistics of its narrower type.
 - With a deletion vector the bounds are wide, and only a null count of zero or of all records is certain.
@@ -81,9 +81,9 @@ def parse_stats(text: str | None) -> FileStats | None:
     tight_bounds = members.get("tightBounds")
     return FileStats(
         num_records=count_of(members.get("numRecords")),
-        min_values=_object(members.get("minValues")),
-        max_values=_object(members.get("maxValues")),
-        null_counts=_object(members.get("nullCount")),
+        min_values=_object_or_empty(members.get("minValues")),
+        max_values=_object_or_empty(members.get("maxValues")),
+        null_counts=_object_or_empty(members.get("nullCount")),
         tight_bounds=tight_bounds if isinstance(tight_bounds, bool) else None,
     )
 
@@ -131,8 +131,8 @@ def known_beginning(high: str) -> tuple[str, bool]:
 def nearest_single(value: float) -> float:
     """Return the nearest 32-bit float as a double; `value` itself if it is outside the range of 32-bit floats.
 
-    A text such as 0.1, written for a 32-bit float, parses to a double that differs from the float. This also affects
-    double columns, because a column may have been widened from float.
+    A text such as 0.1, written for a 32-bit float, parses to a double that differs from the float. Double columns can
+    have such texts too, because a column may have been widened from float.
     """
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
@@ -231,7 +231,7 @@ def count_of(raw: Any) -> int | None:
     return number if number is not None and 0 <= number < 2**63 else None
 
 
-def _object(raw: Any) -> Mapping[str, Any]:
+def _object_or_empty(raw: Any) -> Mapping[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 

@@ -88,8 +88,8 @@ def _parse(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.Struct
     lengths = pc.binary_length(lines)
     if (pc.sum(lengths).as_py() or 0) > _MAX_BYTES:
         return None
-    bounds = _nested({path: _supported_types(data_type)[0] for path, data_type in columns.items()})
-    counts = _nested(dict.fromkeys(columns, pa.int64()))
+    bounds = _struct_type({path: _supported_types(data_type)[0] for path, data_type in columns.items()})
+    counts = _struct_type(dict.fromkeys(columns, pa.int64()))
     members = [("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)]
     try:
         table = pj.read_json(
@@ -117,12 +117,12 @@ def _supported_types(data_type: DataType) -> tuple[pa.DataType, pa.DataType]:
     return types
 
 
-def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
+def _struct_type(types: Mapping[Path, pa.DataType]) -> pa.StructType:
     types_by_name: dict[str, dict[Path, pa.DataType]] = {}
     for path, data_type in types.items():
         types_by_name.setdefault(path[0], {})[path[1:]] = data_type
     return pa.struct(
-        [(name, nested[()] if () in nested else _nested(nested)) for name, nested in types_by_name.items()]
+        [(name, nested[()] if () in nested else _struct_type(nested)) for name, nested in types_by_name.items()]
     )
 
 

@@ -53,7 +53,7 @@ def indexed_columns(
 ) -> IndexedColumns:
     """Return the columns with statistics by a table's configuration, with physical names.
 
-    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves. Without it, the first
+    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves. Without this property, the first
     `delta.dataSkippingNumIndexedCols` leaves have statistics. Partition columns do not count. The leaves in `always`
     (paths of physical names) have statistics with any configuration.
 
@@ -133,7 +133,7 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
 
 
 def _stored_path(path: Path, data_type: DataType) -> Path:
-    """Return the path of the Parquet column that is null where the leaf is null. For a variant it is the metadata."""
+    """Return the path of the Parquet column that is null where the leaf is null: for a variant, its `metadata`."""
     return (*path, "metadata") if data_type == PrimitiveType("variant") else path
 
 
