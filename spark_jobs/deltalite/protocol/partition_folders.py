@@ -1,9 +1,9 @@
 """The partition columns in the folder names of source files, such as `day=2026-03-01`, with the rules of Spark.
 
-Spark begins at the folder of a file and goes up. It takes the first folder with a `=`, and then each next folder with a
-`=`. The next folder above is the base. Spark reads files together only if they have the same base and the same
-partition columns. If only some files have partition columns, Spark silently drops the other files. So the reader reads
-each group of files separately. The functions here do no I/O.
+Spark begins at the folder of a file and goes up. It takes the first folder with a `=`, and the unbroken series of
+folders with a `=` above it. The folder above the series is the base. Spark reads files together only if they have the
+same base and the same partition columns. If only some files have partition columns, Spark silently drops the other
+files. So the reader reads each group of files separately. The functions here do no I/O.
 """
 
 from __future__ import annotations

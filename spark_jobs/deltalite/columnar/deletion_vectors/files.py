@@ -20,7 +20,7 @@ from deltalite.protocol import z85
 from deltalite.storage.log_store import LogStore
 
 
-def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
+def write_vectors(store: LogStore, position_arrays: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
     """Write one file with a vector for each array of strictly increasing positions.
 
     Returns the descriptors of the vectors, in the same order.
@@ -30,7 +30,7 @@ def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[s
     """
     file_id = uuid.uuid4()
     content, descriptors = bytearray([FILE_VERSION]), []
-    for positions in rows:
+    for positions in position_arrays:
         data = encode(positions)
         descriptors.append(
             {

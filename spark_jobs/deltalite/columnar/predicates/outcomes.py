@@ -69,8 +69,8 @@ class Facts(Protocol):
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
         """Return `relations` to those literals that decide the result of `In`.
 
-        They show whether a value may equal one of `literals`, and whether every value does. `literals` are not null,
-        and have the order of `In`.
+        The relations show whether a value may equal one of `literals`, and whether every value does. `literals` are not
+        null, and are sorted as in a bound `In`.
         """
 
     def prefix_facts(self, length: int) -> Facts:

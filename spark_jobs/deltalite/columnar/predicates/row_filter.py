@@ -44,7 +44,7 @@ _KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     Operator.GT: pc.greater,
     Operator.GT_EQ: pc.greater_equal,
 }
-# The operators that are TRUE if a side is NaN. The names have the left side first.
+# The operators that are TRUE if a side is NaN. In each name, the left side comes first.
 _TRUE_FOR_NAN_AND_NUMBER = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
 _TRUE_FOR_NUMBER_AND_NAN = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
 _TRUE_FOR_TWO_NANS = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
