@@ -196,14 +196,14 @@ def test_a_file_that_changes_or_disappears_during_the_load_is_not_quarantined(
     options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 1}
     write_bytes(landing, "a.csv.gz", zipped(1))
     write_bytes(landing, "b.csv.gz", CUT)
-    delivered_bytes = unreadable_files_module.FileChecker._delivered_bytes
+    delivered_bytes = unreadable_files_module.FileChecker._count_delivered_bytes
 
     def copy_during(change):
         def delivered_bytes_after_change(checker, address):
             change(landing / "b.csv.gz")
             return delivered_bytes(checker, address)
 
-        monkeypatch.setattr(unreadable_files_module.FileChecker, "_delivered_bytes", delivered_bytes_after_change)
+        monkeypatch.setattr(unreadable_files_module.FileChecker, "_count_delivered_bytes", delivered_bytes_after_change)
         copy_files(spark, table, landing, conflict_retries=0, **options)
 
     with pytest.raises(SourceNotFoundError, match="no longer exists"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from deltalite.requests import Source
-from deltalite.spark.reader.sources import delta_version
+from deltalite.spark.reader.sources import delta_address
 from deltalite.storage.locations import is_same_table
 
 
@@ -21,7 +21,7 @@ def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
     names = []
     for name, source in sources.items():
         if source.format.lower() == "delta":
-            address = delta_version(source)
+            address = delta_address(source)
             versions = (address.version, address.timestamp_ms, source.changes_to_version)
             if versions == (None, None, None) and is_same_table(address.path, table):
                 names.append(name)

@@ -23,8 +23,8 @@ Description = str | DeltaLiteError
 def describe_tables(spark: SparkSession, schema: Sequence[str]) -> dict[str, Description]:
     """Return the descriptions of the tables and views of a schema, by their names in the schema.
 
-    `schema` has the parts of the schema's name. If the catalog cannot describe all tables in one query, because one of
-    them fails, each table gets a separate query.
+    Temporary views are left out. `schema` has the parts of the schema's name. If the catalog cannot describe all tables
+    in one query, because one of them fails, each table gets a separate query.
 
     Raises:
         TableNotFoundError: the catalog does not have the schema, or the session does not have the catalog.
@@ -45,7 +45,7 @@ def describe_tables(spark: SparkSession, schema: Sequence[str]) -> dict[str, Des
 
 def _describe(spark: SparkSession, schema_sql: str, name: str) -> Description:
     """Return the description of one table, or the error."""
-    pattern = re.sub(r"\W", ".", name, flags=re.ASCII)  # a dot stands for each character
+    pattern = re.sub(r"\W", ".", name, flags=re.ASCII)  # in Spark's pattern, a dot matches any character
     try:
         description = _descriptions(spark, schema_sql, pattern).get(name)
         problem = "it does not list the table any more" if description is None else ""

@@ -30,7 +30,7 @@ FILE, LINE, TEXT = "file", "line", "_deltalite_text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
 CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"
 """The characters that Spark's readers ignore in a line without a record, as ranges of a regular expression."""
-_BYTES_CHARSETS = {
+_SPARK_CHARSETS = {
     "utf-8": "UTF-8",
     "ascii": "US-ASCII",
     "iso8859-1": "ISO-8859-1",
@@ -64,7 +64,7 @@ class LineFormat:
 def spark_charset(encoding: str) -> str | None:
     """Return Spark's name of a charset that Spark can decode, or None."""
     try:
-        return _BYTES_CHARSETS.get(codecs.lookup(encoding).name)
+        return _SPARK_CHARSETS.get(codecs.lookup(encoding).name)
     except LookupError:
         return None
 
@@ -144,7 +144,10 @@ def has_content(line_format: LineFormat) -> Column:
 
 
 def _count_blocks(lines: DataFrame, line_format: LineFormat) -> list[tuple[str, int, int, int, int | None]]:
-    """Return path, start, first id, line count and the id of the first line with content of each block."""
+    """Return path, start, first id, line count and header id of each block.
+
+    The header id is that of the first line with content, None if the block has no such line.
+    """
     header_id = F.min(F.when(has_content(line_format), F.col(_ID)))
     counted = lines.groupBy(_PATH, _BLOCK).agg(F.min(_ID), F.count(F.lit(1)), header_id)
     return [tuple(row) for row in counted.collect()]

@@ -1,7 +1,7 @@
 """The reason why a record of a CSV or JSON file does not fit its schema, as a sentence.
 
-A reader of Spark says only that a record is bad. These columns parse the record again, once with the types and once as
-texts, and compare the results. Spark computes them for bad records only.
+Spark's reader says only that a record is bad. The column expressions here parse the record again, once with the types
+and once as texts, and compare the results. Spark computes them for bad records only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def parsed_record(
 
 
 def as_texts(columns: spark_types.StructType) -> spark_types.StructType:
-    """Return the columns with the type of a text."""
+    """Return the columns with the type STRING."""
     return spark_types.StructType(
         [spark_types.StructField(column.name, spark_types.StringType()) for column in columns]
     )
@@ -119,7 +119,7 @@ def _shape_reason(
 
 
 def _csv_column_count(record: Column, options: Mapping[str, str]) -> Column:
-    """Return the number of columns in a CSV record: the separators outside of quotes, and one."""
+    """Return the number of columns in a CSV record: the number of separators outside of quotes, plus one."""
     separator, quoted_text = csv_patterns(options)
     without_quotes = record if quoted_text is None else F.regexp_replace(record, quoted_text, "$1x")
     return F.size(F.split(without_quotes, separator))

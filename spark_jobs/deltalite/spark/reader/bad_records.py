@@ -6,9 +6,11 @@ A record is bad if it does not fit the schema with which the files are read. The
 2. A second query reads only these files, and returns their bad records with line numbers and reasons. If there are very
    many files, it also reads a few files without bad records (`observed_files.py`).
 
-Both steps parse whole records, also if the query needs only some columns.
-Spark's readers parse bytes and its functions parse texts, so they can differ, such as for invalid UTF-8. If the second
-query finds another number of bad records than the first one, Spark's reader returns them, without line numbers.
+Both steps parse whole records, even if the query needs only some columns.
+
+Spark's readers parse bytes, and its functions parse texts. Their results can differ, for example for invalid UTF-8. If
+the second query finds another number of bad records than the first query, Spark's reader returns them, without line
+numbers.
 
 If Spark reports no observation, because it has optimized the step away, a separate query observes all files.
 """
@@ -52,7 +54,7 @@ _log = logging.getLogger(__name__)
 REASON = "reason"
 PATH, _TEXTS, _PARSED = "_deltalite_path", "texts", "parsed"
 _WRITER_OPTIONS = ("sep", "delimiter", "quote", "escape")
-_OBSERVED_WITHIN_S = 60.0
+_OBSERVATION_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class _Part:
 
     def counts(self) -> RecordCounts:
         """Return the observed numbers; runs a separate query if Spark reports none."""
-        values = _get_observed(self._observation, _OBSERVED_WITHIN_S)
+        values = _get_observed(self._observation, _OBSERVATION_TIMEOUT_S)
         if values is None:
             _log.info("Reading the files once more: Spark reported no observation of their records.")
             self.observe_all()
@@ -155,7 +157,10 @@ class RecordSeparation:
             )
 
     def examples(self, spark: SparkSession, count: int) -> list[Any]:
-        """Return at most `count` rows of the bad records of one part. Reads one file if its paths were observed."""
+        """Return at most `count` rows of the bad records of one part.
+
+        If Spark observed paths, the query reads one file with bad records. Otherwise it reads all candidates.
+        """
         part = next(part for part in self._parts if part.bad_count)
         addresses = [min(part.candidates)] if observes_paths(len(part.schema.addresses)) else part.candidates
         with settings(spark, TEXT_SETTINGS), computing_rows():
@@ -263,10 +268,10 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
     )
 
 
-def _get_observed(observation: Observation, seconds: float) -> dict[str, Any] | None:
-    """Return the observed values, or None if Spark does not report them.
+def _get_observed(observation: Observation, timeout_s: float) -> dict[str, Any] | None:
+    """Return the observed values, or None if Spark does not report them in time.
 
-    If Spark has optimized the observation away, `Observation.get` fails, and waits forever in Spark 4.0.
+    If Spark has optimized the observation away, `Observation.get` fails. In Spark 4.0, it waits forever instead.
     """
     results: list[dict[str, Any]] = []
 
@@ -276,5 +281,5 @@ def _get_observed(observation: Observation, seconds: float) -> dict[str, Any] | 
 
     thread = threading.Thread(target=get, name="observation", daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(timeout_s)
     return results[0] if results and results[0] else None

@@ -191,10 +191,9 @@ def _rows_of_files(
 
 
 def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
-    """Return the changed rows of files, by the number of the file. Of a file that is left out, all rows changed.
+    """Return the changed rows of files, by the number of the file. If the result lacks a file, all its rows changed.
 
-    The vectors of a file may be as large as those of all changes together. So only the vectors of one file are in
-    memory at a time.
+    The loop reads the vectors of one file at a time, because their positions can need much memory.
     """
     selections: dict[int, RowSelection] = {}
     for number, file in enumerate(files):

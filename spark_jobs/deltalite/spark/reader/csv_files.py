@@ -33,11 +33,11 @@ from deltalite.spark.hadoop.uris import load_paths
 from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.file_loading import FileLoader
-from deltalite.spark.reader.unreadable_file_error import misplaced_in_file
+from deltalite.spark.reader.unreadable_file_error import misplaced_column_error
 
 _HEADER_THREADS = 16
-# Otherwise Spark accepts a record with too few columns if the query does not need each column.
-_ALL_COLUMNS = {"columnPruning": "false"}
+# Otherwise Spark accepts a record with too few columns if the query needs only some columns.
+_PARSE_ALL_COLUMNS = {"columnPruning": "false"}
 
 
 class CsvReader:
@@ -62,7 +62,7 @@ class CsvReader:
         self._addresses_by_header: Mapping[tuple[str, ...], Sequence[str]] = {}
 
     def frame(self) -> DataFrame | None:
-        """Return the rows of all files. None if no file has a line.
+        """Return the rows of all files. With headers, the result is None if no file has a line.
 
         Raises:
             UnfitFileError: a header has names of the schema at other positions.
@@ -73,7 +73,10 @@ class CsvReader:
         return self._with_headers() if schema is None else self._with_schema(schema)
 
     def columns_of(self, addresses: Iterable[str]) -> list[StructType]:
-        """Return the columns of some of the files that `frame` has read by their headers."""
+        """Return the columns of some files, one schema for each header.
+
+        `frame` must have read the files by their headers, without a schema of the source.
+        """
         wanted_addresses = set(addresses)
         headers = (
             header for header, files in self._addresses_by_header.items() if not wanted_addresses.isdisjoint(files)
@@ -109,16 +112,16 @@ class CsvReader:
 
     def _with_schema(self, ddl: str) -> DataFrame | None:
         schema = self._schema_of_reader(ddl)
-        with_header = [address for address in self._files.addresses if self._headers.can_read(address)]
+        with_readable_header = [address for address in self._files.addresses if self._headers.can_read(address)]
         by_position = [address for address in self._files.addresses if not self._headers.can_read(address)]
         frames: list[DataFrame] = []
-        for header, addresses in self._group_by_header(with_header).items():
+        for header, addresses in self._group_by_header(with_readable_header).items():
             for folders, group in group_by_partition_folders(self._files.folder, addresses).items():
                 names = [name for name in schema.names if name.lower() not in folders.lower_names]
                 if are_matched_by_name(header, names):
                     frames.append(self._by_name(group, header, schema, names))
                 elif (misplaced := misplaced_column(header, names)) is not None:
-                    raise misplaced_in_file(group[0], misplaced)
+                    raise misplaced_column_error(group[0], misplaced)
                 else:
                     by_position += group
         if by_position:
@@ -128,17 +131,17 @@ class CsvReader:
     def _by_name(
         self, addresses: Sequence[str], header: Sequence[str], schema: spark_types.StructType, names: Sequence[str]
     ) -> DataFrame:
-        """Return the rows of files with the same header, with the columns of the schema in its order.
+        """Return the rows of files with the same header. They have the columns of the schema.
 
-        `names` are the columns whose values are in the files. As in Spark, the columns with values in the names of
-        folders come after them.
+        `names` are the columns whose values are in the files. They come first, in the order of the schema. As in Spark,
+        the columns with values in the names of folders come after them.
         """
         fields = {field.name.lower(): field for field in schema}
         header_fields = [
             fields.get(name.lower(), spark_types.StructField(name, spark_types.StringType())) for name in header
         ]
         in_folders = [field for field in schema if field.name not in names]
-        frame = self._loader.load(addresses, spark_types.StructType(header_fields + in_folders), _ALL_COLUMNS)
+        frame = self._loader.load(addresses, spark_types.StructType(header_fields + in_folders), _PARSE_ALL_COLUMNS)
         lower_names = {name.lower() for name in names}
         missing_names = lower_names - {name.lower() for name in header}
         nulls = {fields[name].name: F.lit(None).cast(fields[name].dataType) for name in sorted(missing_names)}
@@ -151,7 +154,7 @@ class CsvReader:
         return self._loader.configured({}).schema(ddl).load(load_paths(self._files.addresses[:1])).schema
 
     def _has_no_record(self) -> bool:
-        """Whether all files are empty below their headers. Otherwise a header would make each column a STRING."""
+        """Whether no file has a record below its header. Spark infers STRING for each column of such files."""
         reader = self._loader.configured({}).option("mode", "PERMISSIVE").schema("value STRING")
         return reader.load(load_paths(self._files.addresses)).isEmpty()
 

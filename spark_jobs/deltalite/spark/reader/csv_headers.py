@@ -34,7 +34,7 @@ class CsvHeaderReader:
         return self._options.get("header", "false").lower() == _TRUE
 
     def can_read(self, name: str) -> bool:
-        """Whether the header of a file can be read, by the compression that the end of its name shows."""
+        """Whether this class can decompress the file. The end of its name shows the compression."""
         return not name.endswith(_UNREAD_COMPRESSIONS)
 
     def read(self, store: LogStore, name: str) -> tuple[str, ...] | None:
@@ -42,8 +42,8 @@ class CsvHeaderReader:
 
         Raises:
             SourceNotFoundError: the file no longer exists.
-            SourceError: the header is longer than 16 MiB, or cannot be decoded.
-            InvalidRequestError: an option is wrong.
+            SourceError: the header is longer than 16 MiB, or cannot be decompressed or decoded.
+            InvalidRequestError: the encoding is unknown.
             StorageError: the storage does not answer.
         """
         size_bytes = _FIRST_BYTES
@@ -129,7 +129,7 @@ class _Decompressor(Protocol):
 
 
 def _decompressed(name: str, data: bytes, *, is_whole: bool) -> bytes:
-    """Return the start of the content of a file that may be compressed, by the end of its name.
+    """Return the start of the content of a file. The end of its name shows whether it is compressed.
 
     Raises:
         UnreadableFileError: the data is damaged, or is all data of the file (`is_whole`) and ends too early.

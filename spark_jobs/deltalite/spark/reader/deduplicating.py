@@ -1,8 +1,8 @@
 """One source row for each key: the parameter `deduplicate`.
 
 Nulls in a key equal each other, as in GROUP BY. A null in `order_by` is lower than any value, as in Spark's ORDER BY.
-The choice does not depend on the order in which Spark reads the rows, because ties of different rows are refused: the
-query fails when it meets such a key, in the pass that computes the rows.
+The choice does not depend on the order in which Spark reads the rows. If several different rows of a key could be kept,
+the query fails in the pass that computes the rows.
 """
 
 from __future__ import annotations

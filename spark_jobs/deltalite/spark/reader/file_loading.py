@@ -1,8 +1,8 @@
 """Loads source files with one schema, so that no file is lost.
 
-Spark reads files with different partition folders separately, and the rows are united by the names of the columns. A
-file without the folder of a partition column has NULL in it. Spark drops files that lie in no partition folder if other
-files do, so the loader checks that Spark scans every file.
+The loader reads files with different partition folders separately, and unites the rows by the names of the columns. A
+file without the folder of a partition column has NULL in this column. If some files lie in partition folders, Spark may
+drop the other files. So the loader checks that Spark scans every file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from deltalite.spark.reader.scanned_files import count_scanned_files
 from deltalite.spark.runtime.session import STRICT_READ, settings
 
 _FILE_PATH = "_metadata.file_path"
-_MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each of them
+_MAX_PARTITION_GROUPS = 100  # Spark plans a scan for each group
 _FAIL_FAST = {"mode": "FAILFAST"}
 _PARTITION_VALUES_ARE_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
@@ -89,7 +89,7 @@ class FileLoader:
         merge_schema: whether the table may get new columns. If not, a value in such a column makes a record bad.
 
     Raises:
-        SourceError: the partition folders are too different.
+        SourceError: the files have partition folders of too many kinds.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class FileLoader:
         Raises:
             SourceError: a file was neither loaded nor left out.
         """
-        left_out = set(self._files.addresses) - self._scanned_addresses
-        if left_out:
-            raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), left_out)
+        missing_addresses = set(self._files.addresses) - self._scanned_addresses
+        if missing_addresses:
+            raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), missing_addresses)
 
     def load(
         self,
@@ -142,9 +142,17 @@ class FileLoader:
     ) -> DataFrame:
         """Return the rows of files with the same columns. Their partition folders may differ.
 
+        Args:
+            addresses: the files.
+            schema: the columns, or their DDL; None if Spark infers them. Only for a `StructType` of the protocol, the
+                loader reads some types as texts and converts them.
+            options: options of Spark's reader. The options of the source take precedence.
+            as_lines: how to read JSON files as lines, None for Spark's reader.
+
         Raises:
             SourceError: Spark leaves out a file.
-            SchemaMismatchError: the files have the column `file_column` already, or a text column cannot convert.
+            SchemaMismatchError: the files have the column `file_column` already, or a column that is read as text has
+                a type to which texts do not convert.
         """
         groups = group_by_partition_folders(self._files.folder, addresses)
         if schema is None and len(groups) > 1:
@@ -214,7 +222,7 @@ class FileLoader:
         """
         return SourceError(
             f"Nothing was written: Spark reads only {scanned_count} of {counted(file_count, 'file')} in "
-            f"{self._files.folder}. The other ones are among {min(addresses)} and {len(addresses) - 1} more.",
+            f"{self._files.folder}. The missing files are among {min(addresses)} and {len(addresses) - 1} more.",
             remedy="Run the task again if a file was replaced. Otherwise load the folders in separate runs, with "
             "`pattern`.",
         )
@@ -272,8 +280,9 @@ class FileLoader:
             return json_rows(schema, lines.where(has_content(line_format)).drop("value"))
 
     def _types_read_as_text(self) -> Callable[[DataType], bool]:
-        """Return which types are read as STRING, because Spark's reader would round or cut values of them.
+        """Return a function that says whether a type is read as STRING.
 
+        Spark's reader would round or cut values of such a type.
         An option that changes the format of the values needs Spark's reader.
         """
         options = {name.lower() for name in self._files.source.options}
@@ -316,7 +325,7 @@ class FileLoader:
             )
 
     def configured(self, options: Mapping[str, str], group: PartitionFolders | None = None) -> DataFrameReader:
-        """Return the reader. Without a group of files with partition folders, it has no partition columns."""
+        """Return the reader with all options. Without `group`, its rows have no partition columns."""
         source = self._files.source
         reader = self.spark.read.format(source.format).options(**{**options, **source.options, **STRICT_READ})
         if source.format in ("csv", "json"):

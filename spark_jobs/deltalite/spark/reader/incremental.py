@@ -19,7 +19,7 @@ from deltalite.spark.scan.frame import scan
 class SourceLoad:
     """The rows to load from a source.
 
-    - `snapshot`: the source at the last loaded version, which has the schema of the rows.
+    - `snapshot`: the source at the last version of this load. The rows have its schema.
     - `plan`: the files with appended or changed rows. None loads the complete snapshot, or nothing.
     - `is_empty`: whether there is no row to load.
     - `has_change_columns`: whether the rows have the columns of the change data feed. Rows of a snapshot are inserts.
@@ -54,6 +54,6 @@ def load_rows(spark: SparkSession, load: SourceLoad) -> DataFrame:
 
 
 def _commit_time_ms(snapshot: Snapshot) -> int | None:
-    """Return the time of the snapshot's commit, None if the log no longer holds the commit."""
+    """Return the time of the commit (milliseconds since 1970), None if the log no longer holds the commit."""
     timeline = Timeline(snapshot.store, in_commit_times(snapshot.protocol, snapshot.metadata), rebuildable_only=False)
     return timeline.time_of(snapshot.version) if snapshot.version in timeline.versions else None

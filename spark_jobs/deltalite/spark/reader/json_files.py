@@ -2,9 +2,11 @@
 
 With a separation of bad records, the files are read as lines in these cases:
 
-- A record goes on after its first value (`json_values.py`).
-- There is no schema, and names occur twice in an object or with two spellings, or records disagree about a column that
-  has members in the table (`json_lines.py`).
+- A record has more text after its first value (`json_values.py`).
+- The source has no schema, and a name occurs twice in an object or has two spellings (`json_lines.py`).
+- The source has no schema, and records disagree about a column that has members in the table (`json_lines.py`).
+
+If the source has no schema and the columns of the table are unknown, Spark's reader reads all files.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class JsonReader:
         return self.loader.load(files.addresses, read_columns, as_lines=LineReading(names=columns.of_all_records))
 
     def _with_stored_columns(self, inferred: StructType, table: StructType) -> StructType:
-        """Return the inferred columns, with those of the table if the good records have no column."""
+        """Return the inferred columns, and the columns of the table if the good records have no column."""
         if any(table.find(name) for name in inferred.names):
             return inferred
         if inferred.fields and (self.merge_schema or not self.separates):

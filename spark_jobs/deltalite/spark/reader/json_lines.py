@@ -1,8 +1,9 @@
 """The columns of JSON files in which some records have names that Spark's reader cannot assign to one column.
 
-Spark then infers no columns, because a name occurs twice. If records disagree about a column, it infers a type without
-members, and does not show names within it. The functions here read such files as lines, and infer the columns twice:
-from all records, and then from the records that fit. So bad records do not influence the types.
+Spark then infers no columns, because a name occurs twice. If records disagree about a column, Spark infers a type
+without members, so this type does not show the names in the column. The functions here read such files as lines, and
+infer the columns twice: from all records, and then from the records that fit. So bad records do not influence the
+types.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def with_distinct_names(schema: spark_types.StructType, table: DataType | None) 
 def _distinct(data_type: spark_types.DataType, table: DataType | None) -> spark_types.DataType:
     match data_type, table:
         case spark_types.StructType(), MapType() if data_type.fields:
-            # The names are keys of the map, which may differ in case. They have one type.
+            # The names are keys of the map, which may differ in case. All values have one type.
             values = [_distinct(field.dataType, table.value) for field in data_type.fields]
             value = reduce(lambda one, other: _merged(one, other, table.value), values)
             return spark_types.StructType([spark_types.StructField(data_type.names[0], value)])
@@ -98,7 +99,7 @@ def _distinct(data_type: spark_types.DataType, table: DataType | None) -> spark_
 
 
 def _merged(one: spark_types.DataType, other: spark_types.DataType, table: DataType | None) -> spark_types.DataType:
-    """Return the struct or the array with the members of both types. Of all other types, return the first one."""
+    """Return a struct or an array with the members of both types. If the types are others, return the first type."""
     match one, other:
         case spark_types.StructType(), spark_types.StructType():
             return _distinct(spark_types.StructType([*one.fields, *other.fields]), table)

@@ -32,7 +32,7 @@ class _Names:
         self._options = dict(options)
 
     def problem_in(self, text: Column, data_type: DataType) -> Column:
-        """Return the problem of the names in a text, as Spark reads it with the type."""
+        """Return the problem of the names in a text that Spark reads with the type, null without a problem."""
         match data_type:
             case StructType():
                 return _apply_to_computed(
@@ -58,13 +58,13 @@ class _Names:
             names,
             lambda name: F.array_contains(read_lower_names, F.lower(name)) & ~F.array_contains(read_names, name),
         )
-        other_spelling = F.concat(
+        spelling_problem = F.concat(
             F.lit("Other records write the name '"), F.get(other_spellings, F.lit(0)), F.lit("' in another case.")
         )
         members = [
             self.problem_in(_value_of(entries, field.name), field.type) for field in columns if _has_names(field.type)
         ]
-        return F.coalesce(_repetition(names, lower_names), other_spelling, *members, _no_problem())
+        return F.coalesce(_repetition(names, lower_names), spelling_problem, *members, _no_problem())
 
     def _problem_in_map(self, entries: Column, value: DataType) -> Column:
         names = F.transform(entries, lambda entry: entry["key"])
@@ -89,7 +89,7 @@ def _repetition(names: Column, keys: Column) -> Column:
 
 
 def _apply_to_computed(value: Column, function: Callable[[Column], Column]) -> Column:
-    """Return the result of a function on a value. Spark computes the value once, also if the function uses it often."""
+    """Return the result of a function on a value. Spark computes the value once, even if the function uses it often."""
     return F.get(F.transform(F.array(value), function), F.lit(0))
 
 

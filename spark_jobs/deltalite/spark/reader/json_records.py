@@ -24,9 +24,11 @@ _ITEMS, _PARSED, _IS_CORRUPT, _IS_UNFIT = "_deltalite_items", "_deltalite_parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """The records of a line: `items` is an array, null if `json_texts` returns null.
+    """The records of a line.
 
-    `text` is the line without a byte order mark.
+    - `text`: the line without a byte order mark.
+    - `items`: the array of the records, null if `json_texts` returns null.
+    - `is_invalid`: whether Spark's reader rejects the line because of invalid UTF-8.
     """
 
     text: Column
@@ -46,7 +48,7 @@ class _Line:
 def json_texts(text: Column, options: Mapping[str, str]) -> Column:
     """Return the texts of the records in a line as an array.
 
-    It is null if the line begins as an array but is not JSON, or if it goes on after its first value.
+    The array is null if the line begins as an array but is not JSON, or has more text after its first value.
     """
     is_array = text.rlike(r"^[\x00-\x20]*\[")
     no_texts = F.lit(None).cast("array<string>")
@@ -63,7 +65,7 @@ def without_mark(text: Column) -> Column:
 
 
 def bad_json_records(schema: RecordSchema, lines: DataFrame) -> DataFrame:
-    """Return `FILE`, `LINE`, `RECORD`, `SUBJECT` and `COUNT` of the bad records of lines with their numbers."""
+    """Return `FILE`, `LINE`, `RECORD`, `SUBJECT` and `COUNT` of the bad records in numbered lines."""
     lines, line = _with_items(schema, lines)
     count = F.when(line.items.isNull() | line.is_invalid, 1).otherwise(F.size(line.items))
     subject = F.coalesce(F.get(line.corrupt_items, F.lit(0))[SUBJECT], line.text)
@@ -103,7 +105,7 @@ def json_rows(schema: RecordSchema, lines: DataFrame) -> DataFrame:
 
 
 def _with_items(schema: RecordSchema, lines: DataFrame) -> tuple[DataFrame, _Line]:
-    """Return the lines with their records in the column `items`, and the columns over it."""
+    """Return the lines with their records in the column `_ITEMS`, and the columns that describe a line."""
     # Spark's reader rejects invalid UTF-8, unless the source names an encoding. It skips a byte order mark.
     is_invalid = F.lit(False) if schema.has_encoding else ~F.is_valid_utf8(F.col(TEXT))
     text = without_mark(F.col(TEXT))

@@ -1,8 +1,8 @@
 """The files that Spark observes in a query: their paths, or the numbers of their buckets if the query reads many files.
 
 After each task, the driver merges the observed set and turns it into a text. So the set must stay small. A query over
-at most `MAX_KEYS` files observes paths. In a query over more files, a path has one of `MAX_KEYS` numbers, and each file
-with an observed number counts. So a few other files can count too.
+at most `MAX_KEYS` files observes paths. In a query over more files, each path has one of `MAX_KEYS` numbers, and Spark
+observes the numbers. Several paths can have the same number, so the result can contain a few other files too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def observed_key(spark_path: Column, file_count: int) -> Column:
     if observes_paths(file_count):
         return spark_path
     path = F.regexp_replace(spark_path, _SCHEME_AND_BUCKET, "")
-    letters = F.regexp_replace(path, _ESCAPES_AND_OTHER_CHARACTERS, "")
-    return (F.crc32(letters.cast("binary")) % MAX_KEYS).cast("string")
+    letters_and_digits = F.regexp_replace(path, _ESCAPES_AND_OTHER_CHARACTERS, "")
+    return (F.crc32(letters_and_digits.cast("binary")) % MAX_KEYS).cast("string")
 
 
 def observed_files(keys: Iterable[str], addresses: Sequence[str]) -> list[str]:
@@ -49,5 +49,5 @@ def observed_files(keys: Iterable[str], addresses: Sequence[str]) -> list[str]:
 
 def _number(address: str) -> str:
     path = re.sub(_SCHEME_AND_BUCKET, "", address)
-    letters = re.sub(_OTHER_CHARACTERS, "", path)
-    return str(zlib.crc32(letters.encode()) % MAX_KEYS)
+    letters_and_digits = re.sub(_OTHER_CHARACTERS, "", path)
+    return str(zlib.crc32(letters_and_digits.encode()) % MAX_KEYS)

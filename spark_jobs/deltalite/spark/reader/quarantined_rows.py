@@ -13,7 +13,7 @@ from deltalite.spark.columns.types import spark_type, to_spark
 from deltalite.spark.write.row_marks import breaks_condition
 
 AUDIT, REASON, RECORD = "audit", "reason", "record"
-# A record keeps NULL values and microseconds. Its times are in UTC, and end with `Z`.
+# A record keeps NULL values and microseconds. Timestamps with a time zone are in UTC, and end with `Z`.
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
@@ -55,16 +55,18 @@ def all_rejected(bad_records: DataFrame, rejected_rows: DataFrame | None) -> Dat
 def rejected_rows_as_records(
     rows: DataFrame, names: Sequence[str], marks: str, reasons: Mapping[str, str]
 ) -> DataFrame:
-    """Return rows that audits reject as rows of a quarantine table: the first audit, the reason, and the record.
+    """Return the columns `AUDIT`, `REASON` and `RECORD` of a quarantine table for rows that audits reject.
 
-    The record is the text of a JSON object. Timestamps are in UTC and have microseconds. Bytes that are not UTF-8 are
-    replaced, because other readers reject such a text.
+    - `AUDIT`: the first audit that rejects the row.
+    - `REASON`: the reasons of all audits that reject the row, as a sentence.
+    - `RECORD`: the text of a JSON object. Bytes that are not UTF-8 are replaced, because other readers reject them.
 
     Args:
         rows: the rejected rows.
         names: the names of the columns that the record has.
         marks: the name of the column with the marks of the rows (`row_marks`).
-        reasons: the reason for which an audit rejects a row, by the name of the audit, in the order of the marks.
+        reasons: why each audit rejects a row, by the name of the audit, in the order of the marks. A reason is a part
+            of a sentence that begins with "The".
     """
     is_broken = {name: breaks_condition(marks, number) for number, name in enumerate(reasons)}
     first_audit = F.coalesce(*(F.when(condition, F.lit(name)) for name, condition in is_broken.items()))

@@ -85,7 +85,7 @@ class ReadOptions:
         """Return the options that a user gives. Names are case-insensitive. Values are texts or Python values.
 
         Raises:
-            InvalidRequestError: an option is unknown, given twice or malformed, or two options exclude each other.
+            InvalidRequestError: an option is unknown, given twice or malformed, or the options do not fit together.
         """
         values: dict[str, Any] = {}
         spellings: dict[str, str] = {}

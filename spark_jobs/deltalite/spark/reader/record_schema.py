@@ -107,7 +107,7 @@ class RecordSchema:
         return frame if self.table is None else known_values(frame, from_spark(self.columns), self.table)
 
     def _has_lost_value(self, value_of: Callable[[str], Column]) -> Column:
-        """Return whether the conversion of a text would lose something."""
+        """Return whether a text does not convert to the type of its column."""
         conditions = [
             loses_value(value_of(column.name), column.type, self.types[column.name.lower()])
             for column in from_spark(self.columns)

@@ -16,7 +16,9 @@ _NAMES = (MetadataColumn.ROW_ID.value, MetadataColumn.ROW_COMMIT_VERSION.value)
 def scan_with_named_row_ids(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, disables_float_pushdown: bool = False
 ) -> DataFrame:
-    """Return the rows of `scan` with the additional columns `_row_id` and `_row_commit_version` (bigint).
+    """Return the live rows of `files` with the additional columns `_row_id` and `_row_commit_version` (bigint).
+
+    See `scan_rows` for `disables_float_pushdown`.
 
     Raises:
         InvalidRequestError: the table has no row ids, or has a column with one of these names.

@@ -9,11 +9,12 @@
   table, in its order.
 
 Values of partition folders are texts. Decimals in CSV and JSON, and dates in JSON, are read as texts too, because
-Spark's readers round and cut them. The reader converts texts to the type of the column. A text that would lose
-something fails the read.
+Spark's readers round and cut them. The same holds for decimals in ORC files whose types differ. The reader converts
+texts to the type of the column. The read fails if a value does not fit this type exactly.
 
-If the source has a schema, Spark reads every file with it. Only partition values that it leaves out are texts. A record
-that does not fit fails the read. The columns of CSV files are then matched by name or by position (`csv_files.py`).
+If the source has a schema, Spark reads every file with this schema. Only partition values that the schema leaves out
+are texts. A record that does not fit fails the read. The columns of CSV files are then matched by name or by position
+(`csv_files.py`).
 
 This module decides on the schema of each file. `file_loading.py` loads the files with it.
 """
@@ -40,7 +41,7 @@ from deltalite.spark.reader.column_inference import ColumnInference
 from deltalite.spark.reader.csv_files import CsvReader
 from deltalite.spark.reader.file_loading import FileLoader, SourceFiles
 from deltalite.spark.reader.json_files import JsonReader
-from deltalite.spark.reader.unreadable_file_error import UnreadableFileError, unfit_file
+from deltalite.spark.reader.unreadable_file_error import UnreadableFileError, unfit_file_error
 from deltalite.spark.runtime.errors import (
     SPARK_ERRORS,
     file_problem,
@@ -51,7 +52,7 @@ from deltalite.spark.runtime.errors import (
 
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".deflate", ".zst", ".lz4", ".snappy")
 _MERGED = {"mergeSchema": "true"}
-_MAX_MERGES = 64  # Spark reads the metadata of some files for each of them
+_MAX_MERGES = 64  # Spark reads the metadata of some files for each attempt
 
 
 def read_source_files(
@@ -73,7 +74,8 @@ def read_source_files(
 
     Raises:
         SourceNotFoundError: a file no longer exists.
-        SourceError: a file cannot be read or has no columns, or the partition folders are too different.
+        SourceError: a file cannot be read or has no columns, or the files have partition folders of
+            too many kinds.
         InvalidRequestError: the schema or an option of the source is wrong.
         SchemaMismatchError: the files have the column `file_column` already, the columns of a file do not fit the
             table, or names in JSON objects do not fit together.
@@ -161,7 +163,8 @@ class _Reader:
         address = find_one_bad_file(self._files.addresses, is_unfit)
         if address is not None:
             problems = map(problem_of, self._columns_of([address]))
-            raise unfit_file(self._files.source.format, address, next(filter(None, problems), problem), table)
+            problem = next(filter(None, problems), problem)
+            raise unfit_file_error(self._files.source.format, address, problem, table)
 
     def _check_stored_types(self, schema: StructType) -> None:
         """Check that a schema holds each value of the ORC files. Spark's reader would make NULL of the other values."""

@@ -1,7 +1,8 @@
 """The sources of a task as DataFrames, and the query over them.
 
-Each source becomes a temporary view, named by its key, while the rows are needed. A mistake of the user (a missing
-path, a query that does not parse) raises a typed error with the parameter and the first line of Spark's message.
+If there is a query, each source becomes a temporary view while the rows are needed. The key of the source is the name
+of the view. A mistake of the user (a missing path, a query that does not parse) raises a typed error with the parameter
+and the first line of Spark's message.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ def query_rows(
     """Yield the rows of `query` over the sources. Without a query, yield the rows of the only source.
 
     `deduplicate` applies to the rows of the query; see `deduplicate_rows`.
-    `loads` has the rows of each incremental source, by its name.
+    `loads` says which rows of an incremental source to load, by the name of the source.
     `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
 
     Raises:
         SourceNotFoundError: the path of a source does not exist.
         SourceError: a source cannot be read.
         InvalidRequestError: the query, a schema or a name is wrong.
+        DeltaLiteError: other errors of a Delta table, as `read` and `changes` raise them.
     """
     loads = loads or {}
     snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
@@ -123,10 +125,10 @@ def rows_of_query(rows: DataFrame, view: str, query: str, *, parameter: str) -> 
 
 def delta_snapshot(spark: SparkSession, source: Source) -> Snapshot:
     """Load the snapshot of a source of format `delta`."""
-    return snapshot_at(spark, delta_version(source))
+    return snapshot_at(spark, delta_address(source))
 
 
-def delta_version(source: Source) -> VersionedPath:
+def delta_address(source: Source) -> VersionedPath:
     """Return the address of a Delta source, with the version or time that it is pinned to, if any."""
     return resolve_version(source.path or "", source.version_as_of, source.timestamp_as_of)
 

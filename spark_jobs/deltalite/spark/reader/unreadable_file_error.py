@@ -23,7 +23,7 @@ class UnfitFileError(SchemaMismatchError):
         self.address = address
 
 
-def unfit_file(file_format: str, address: str, problem: str, table: StructType) -> UnfitFileError:
+def unfit_file_error(file_format: str, address: str, problem: str, table: StructType) -> UnfitFileError:
     """Return the error for a file with other columns than the table. `problem` says why they do not fit."""
     left_out = "the records with such columns" if file_format in FORMATS_WITH_BAD_RECORDS else "the file"
     return UnfitFileError(
@@ -34,7 +34,7 @@ def unfit_file(file_format: str, address: str, problem: str, table: StructType) 
     )
 
 
-def misplaced_in_file(address: str, column: MisplacedColumn) -> UnfitFileError:
+def misplaced_column_error(address: str, column: MisplacedColumn) -> UnfitFileError:
     """Return the error for a CSV file whose header has a column of the schema at another position."""
     return UnfitFileError(
         f"The header of {address} has '{column.name}' in column {column.position}, and `schema` of the source has it "

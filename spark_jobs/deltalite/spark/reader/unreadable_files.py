@@ -1,6 +1,6 @@
 """The search for source files that cannot be loaded at all, after a read of several files has failed.
 
-A file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
+Such a file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
 
 1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
    Avro files are read with their stored columns, so columns that differ from the table's columns are not damage.
@@ -9,8 +9,10 @@ A file is unreadable, or its columns do not fit the table. It is unreadable if a
 
 So a fault of the storage, of the network or of the installation is an error, and never a bad file.
 
-The columns of a Parquet or ORC file do not fit in two cases: the table lacks one of them and does not get new columns,
-or a type of the table does not hold each value of the stored type.
+Without a schema in the source, the columns of a Parquet or ORC file do not fit in these cases:
+
+- The table lacks a column of the file, and does not get new columns.
+- The type of a column in the table does not hold each value of the stored type.
 """
 
 from __future__ import annotations
@@ -48,20 +50,20 @@ from deltalite.storage.local import storage_error
 
 _log = logging.getLogger(__name__)
 _FORMATS_WITH_COLUMNS = ("parquet", "orc", "avro")
-_LEFT_OUT = (UnreadableFileError, UnfitFileError)
-_ANY_SCHEMA = "_deltalite STRING"  # reads the footer, or the header, and no column
+_FILE_ERRORS = (UnreadableFileError, UnfitFileError)
+_SCHEMA_WITHOUT_STORED_COLUMN = "_deltalite STRING"  # Spark then reads only the footer or the header of a file
 _CHUNK_BYTES = 8 * 1024 * 1024
 _READ_ERRORS = (DeltaLiteError, *SPARK_ERRORS)
 
 
 def may_be_unreadable(error: Exception) -> bool:
     """Whether a read may have failed because a file is unreadable, or because its columns do not fit the table."""
-    return isinstance(error, _LEFT_OUT) or damage_of_file(error) is not None or type_mismatch(error) is not None
+    return isinstance(error, _FILE_ERRORS) or damage_of_file(error) is not None or type_mismatch(error) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChecker:
-    """Checks whether files can be read: as `read_source_files` does with these arguments."""
+    """Checks whether `read_source_files` can read the files, with these arguments."""
 
     spark: SparkSession
     files: SourceFiles
@@ -69,12 +71,12 @@ class FileChecker:
     merge_schema: bool
 
     def failure(self) -> Exception | None:
-        """Read all rows of all files, and return the error, None if no file is unreadable."""
+        """Read all rows of all files. Return the error if a file may be unreadable or unfit, else None."""
         error = self._failure_of(self.files.addresses)
         return error if error is not None and may_be_unreadable(error) else None
 
     def find_unreadable(self, *, max_count: int) -> BadFiles:
-        """Return the unreadable files. The search stops if there are more than `max_count` of them.
+        """Return the files that are unreadable or do not fit. The search stops if there are more than `max_count`.
 
         Raises:
             SourceNotFoundError: a file no longer exists.
@@ -112,7 +114,7 @@ class FileChecker:
     def _reason_of(self, address: str) -> str | None:
         """Return why a file is unreadable, or does not fit the table, as a sentence.
 
-        Returns None for a good file, for one that has changed, and if the failure does not show damage.
+        Returns None for a good file, for a changed file, and if the failure does not show damage.
         """
         error = self._failure_alone(address)
         if error is None and self.files.source.format in _FORMATS_WITH_COLUMNS:
@@ -121,7 +123,7 @@ class FileChecker:
             return error.problem
         if error is None or not may_be_unreadable(error):
             return None
-        if self._delivered_bytes(address) != self.files.sizes[address]:
+        if self._count_delivered_bytes(address) != self.files.sizes[address]:
             return None  # the file has changed
         if not isinstance(error, UnreadableFileError) and not is_permanent_damage(error):
             error = self._failure_alone(address)
@@ -135,9 +137,10 @@ class FileChecker:
         )
 
     def _failure_alone(self, address: str) -> Exception | None:
-        """Read all rows of one file, and return the error, None without one.
+        """Read all rows of one file, and return the error, None if there is none.
 
-        Files with stored columns are read without the columns of the table.
+        Files with stored columns are read without the columns of the table. If their rows cannot be read, but the error
+        shows no damage, the result is the error of reading only the footer or the header.
         """
         if self.files.source.format not in _FORMATS_WITH_COLUMNS:
             return self._failure_of([address])
@@ -149,26 +152,29 @@ class FileChecker:
                 return error
         else:
             return None
-        try:  # Some errors of the inference of columns name neither the file nor a reason.
-            _read_all(reader.schema(_ANY_SCHEMA).load(path))
+        try:  # If Spark cannot infer the columns, its error may name neither the file nor a reason.
+            _read_all(reader.schema(_SCHEMA_WITHOUT_STORED_COLUMN).load(path))
         except SPARK_ERRORS as error:
             return error
         return None
 
     def _columns_reader(self, address: str) -> tuple[DataFrameReader, str]:
-        """Return the reader of the stored columns of a file, and the path for it."""
+        """Return the reader of the stored columns of a file, and the path that it loads."""
         source = self.files.source
         (path,) = load_paths([address])
         return self.spark.read.format(source.format).options(**{**source.options, **STRICT_READ}), path
 
     def _problem_of_columns(self, address: str) -> str | None:
-        """Return why the stored columns of a readable file do not fit the schema of the read; None if they do."""
+        """Return why the stored columns of a readable file do not fit the table or the schema of the source.
+
+        Returns None if they fit.
+        """
         reader, path = self._columns_reader(address)
         schema, table = self.files.source.schema, self.table
         columns = from_spark(reader.load(path).schema)
         if schema is not None:
             table = from_spark(reader.schema(schema).load(path).schema)
-            columns = known_columns(columns, table)  # Spark ignores the other ones
+            columns = known_columns(columns, table)  # Spark ignores the other columns
         if table is None:
             return None
         problem = None
@@ -184,7 +190,7 @@ class FileChecker:
             return None if problem is None else f"The columns of the file do not fit. {problem}"
         return None
 
-    def _delivered_bytes(self, address: str) -> int:
+    def _count_delivered_bytes(self, address: str) -> int:
         """Read a file without regard to its format, and return the number of its bytes."""
         store = source_store(self.spark, self.files.folder)
         name = address[len(self.files.folder.rstrip("/")) + 1 :]
