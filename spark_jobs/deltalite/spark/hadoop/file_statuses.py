@@ -1,8 +1,8 @@
 """Conversion of Java's `FileStatus[]` to Python values, with a constant number of calls to the JVM.
 
 Hadoop serializes each status as a length-prefixed Protocol Buffers message (FileStatusProto). This module reads the
-fields 1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. `native_relation` has the
-opposite conversion.
+fields with these numbers: 1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time.
+`native_relation` has the opposite conversion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files on any storage that Hadoop's FileSystem reaches, through the driver's JVM.
 
 Names are relative to the root of one table, or absolute, as in `LogStore`. The root's file system serves relative
-names; an absolute name may be on another file system. Only this module converts Hadoop's exceptions to typed errors.
+names; an absolute name may be on another file system. This module converts Hadoop's exceptions to typed errors.
 Bytes cross between Python and the JVM at about 10 MB/s, so large content goes through a file on the driver's disk.
 """
 
@@ -79,7 +79,7 @@ def _hadoop_conf(spark: SparkSession) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """The listing of a folder: a Java `FileStatus[]`, and the position of each name in it."""
+    """The listing of a folder: a Java `FileStatus[]`, and the position of each entry with content, by its name."""
 
     folder: str
     statuses: Any
@@ -146,7 +146,7 @@ class HadoopFiles:
                 if not is_missing(error):
                     raise
                 return []
-        # Some storages show a name before its content. With the length 0, a stream ends without a request.
+        # Some storages show a name before its content. With a status of length 0, a read would return no content.
         positions = {entry.name: position for position, entry in enumerate(entries) if entry.size_bytes}
         self._newest_listing = _Listing(folder=folder, statuses=statuses, positions=positions)
         return entries
@@ -176,7 +176,7 @@ class HadoopFiles:
             try:
                 if (status := self._listed_status(name)) is not None:
                     try:
-                        return _start_of(self._opened(path, status), size_bytes)
+                        return _start_of(self._open_listed(path, status), size_bytes)
                     except HADOOP_ERRORS as error:
                         if _is_access_denied(error):
                             raise
@@ -190,8 +190,8 @@ class HadoopFiles:
         """Forget the newest listing, because a file in it was overwritten."""
         self._newest_listing = None
 
-    def _opened(self, path: Any, status: Any) -> Any:
-        """Return a Java input stream of a file with a known `FileStatus`."""
+    def _open_listed(self, path: Any, status: Any) -> Any:
+        """Open a file with the `FileStatus` of a listing, and return the Java input stream."""
         futures = java_class(self.jvm, "org.apache.hadoop.util.functional.FutureIO")
         return futures.awaitFuture(self.fs_of(path).openFile(path).withFileStatus(status).build())
 
@@ -405,7 +405,7 @@ def _full_texts(error: Exception) -> list[str]:
 def _reason_text(error: Exception) -> str:
     """Return `error_text`, and the cause if the error is a general one.
 
-    Google's connector raises an `IOException` such as "Upload failed", and only its cause tells the reason.
+    Google's connector raises an `IOException` such as "Upload failed". Only the cause tells the reason.
     """
     text, *causes = error_texts(error)
     if not causes or not text.startswith("java.io.IOException: ") or causes[0] in text:

@@ -27,7 +27,7 @@ from deltalite.storage.locations import parse_location
 from deltalite.storage.log_store import StoredFile
 
 _log = logging.getLogger(__name__)
-_NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
+_NOT_REMOVED = "Could not remove %s of %s: %s. No version refers to this file, so a vacuum will delete it."
 _MAX_RENAMES = 5
 _LOCAL_CLIENT_SETTING = "fs.file.impl"
 _CLIENT_WITHOUT_CHECKSUMS = "org.apache.hadoop.fs.RawLocalFileSystem"
@@ -126,10 +126,10 @@ class _LocalFolder:
 
     @property
     def write_options(self) -> Mapping[str, str]:
-        """Select Hadoop's client of local files that writes no checksum files, unless the user has chosen a client.
+        """Options that select Hadoop's client without checksum files, unless the user has chosen a client.
 
         The default client writes a checksum file for each file, and starts the program `chmod` for both. The checksum
-        files are of no use, because they are not moved to the published files.
+        files are of no use, because the job does not move them to the final place of the data files.
         """
         if hadoop_setting(self._spark, _LOCAL_CLIENT_SETTING) is not None:
             return {}

@@ -200,7 +200,7 @@ def _create_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
 def _is_failed_condition(error: Exception) -> bool:
     """Whether Google Cloud Storage rejected the condition of an upload.
 
-    The connectors report an error of the upload's end as "Upload failed", and only its cause tells the reason.
+    The connectors report an error at the end of an upload as "Upload failed". Only the cause tells the reason.
     """
     return any(_FAILED_CONDITION.search(text) for text in error_texts(error))
 

@@ -42,7 +42,7 @@ def source_tree(spark: SparkSession, root: str) -> ListedTree:
 
 
 class HadoopTree:
-    """A `TableTree` over a folder that Hadoop reaches. With `reads_etags`, a listing costs two more calls a file."""
+    """A `TableTree` over a folder that Hadoop reaches. With `reads_etags`, each file costs two more JVM calls."""
 
     threads = _THREADS
 

@@ -92,13 +92,13 @@ def _replayed_actions(
         newest = rows_of_file.agg(F.max_by(F.struct("is_result", "file"), "order").alias("last"))
     results = [] if newest is None else [newest.where("last.is_result").select("last.file.*")]
     if segment.checkpoint is not None:
-        older = _rows_of_checkpoint(spark, store, segment.checkpoint, result_kind)
+        checkpoint_rows = _rows_of_checkpoint(spark, store, segment.checkpoint, result_kind)
         if newest is not None:
-            overridden = newest.select("key")
+            newer_keys = newest.select("key")
             if sum(entry.file.size_bytes for entry in segment.entries) <= _MAX_BROADCAST_BYTES:
-                overridden = F.broadcast(overridden)
-            older = older.join(overridden, "key", "left_anti")
-        results.append(older.select("file.*"))
+                newer_keys = F.broadcast(newer_keys)
+            checkpoint_rows = checkpoint_rows.join(newer_keys, "key", "left_anti")
+        results.append(checkpoint_rows.select("file.*"))
     return reduce(DataFrame.unionByName, results)
 
 
@@ -178,7 +178,7 @@ def _read_json(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
 def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     paths = [glob_escaped(uri) for uri in uris]
-    # The last file is a sidecar if there are any. All files of one checkpoint have the same schema.
+    # The last file is a sidecar if the checkpoint has sidecars. All files of one checkpoint have the same schema.
     add = next((f.dataType for f in spark.read.parquet(paths[-1]).schema if f.name == AddFile.action), None)
     parsed = add[_STATS_PARSED] if isinstance(add, spark_types.StructType) and _STATS_PARSED in add.names else None
     rows = spark.read.schema(_schema(parsed)).parquet(*paths)
@@ -241,8 +241,8 @@ def canonical_path(path: Column) -> Column:
     A path that is not canonical contains one of a few texts, such as `%` or `//` (`paths.is_plain`). Most paths contain
     none of them, and a search for them takes a tenth of the time of the pattern.
     """
-    begins_so = path.startswith(".") | path.startswith("file:")
-    is_not_plain = begins_so | path.contains("%") | path.contains("//") | path.contains("/.")
+    has_special_start = path.startswith(".") | path.startswith("file:")
+    is_not_plain = has_special_start | path.contains("%") | path.contains("//") | path.contains("/.")
     without_host = F.regexp_replace(path, f"^{THIS_HOST}", "file:///")
     absolute = F.regexp_replace(_normalized(without_host), "^file:/+", "/")
     normal = F.regexp_replace(absolute, NO_AUTHORITY.pattern, "$1:/")

@@ -72,10 +72,11 @@ def write_any_checkpoint(
 def write_large_checkpoint(
     spark: SparkSession, snapshot: Snapshot, *, now_ms: int, actions_per_file: int = _ACTIONS_PER_FILE
 ) -> LastCheckpoint | None:
-    """Write the checkpoint in Spark, also for a small table. Return None if the version has a checkpoint already.
+    """Write the checkpoint in Spark, even for a small table. Return None if the version has a checkpoint already.
 
     Raises:
         CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
+        StorageError: a staged file no longer exists.
     """
     segment, file_count = _readable_segment(spark, snapshot)
     existing_checkpoint = segment.checkpoint_at_version

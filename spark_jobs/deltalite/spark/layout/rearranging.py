@@ -23,7 +23,7 @@ UNION_SETTINGS = {"spark.sql.unionOutputPartitioning": "false"}
 
 # A smaller bin becomes a file with one row group. The order of rows in such a file does not help readers.
 _LARGE_BIN_BYTES = 16 * 1024 * 1024
-# If there are no more small bins than this, each of them is scanned separately, as a large bin.
+# Up to this number of small bins, each of them is scanned separately, as a large bin.
 _MAX_SEPARATE_SMALL_BINS = 8
 _MAX_BRANCHES = 100
 _SEED = 42

@@ -1,13 +1,13 @@
 """Rows ordered along a Z or Hilbert curve, so that files and row groups hold rows that are similar in several columns.
 
-1. A sample of each cube gives the bounds of ranges for each column. Each value becomes the number of its range. A null
-   is below all values.
+1. A sample of each cube (files that are ordered together) gives the bounds of ranges for each column. Each value
+   becomes the number of its range. A null is below all values.
 2. The bits of these numbers give the row's place on the curve: interleaved on a Z curve, and by `hilbert_table` on a
    Hilbert curve.
 3. Bounds from the same sample assign places to files. Rows are shuffled by file, and sorted by place within a file.
 
-A binary search with steps in Spark SQL finds the numbers, so executors run no Python. All cubes are one job. The steps
-are SQL text, because the driver would call the JVM several times for each operator of a `Column`.
+A binary search with steps in Spark SQL finds the numbers, so executors run no Python. One query orders all cubes. The
+steps are SQL text, because the driver would call the JVM several times for each operator of a `Column`.
 delta-spark: MultiDimClustering, which adds a Catalyst expression for the interleaved bits.
 """
 
@@ -35,8 +35,8 @@ from deltalite.spark.scan.frame import scan_with_row_ids
 
 _MAX_SAMPLED_ROWS = 2_000_000
 _MIN_SAMPLED_ROWS_PER_CUBE, _MAX_SAMPLED_ROWS_PER_CUBE = 1_000, 50_000
-# Bits of the number of a range. All columns together distinguish the row groups, with some additional bits. Every bit
-# costs a step for every row.
+# Limits for the number of bits of a range's number. All columns together distinguish the row groups, with some
+# additional bits. Every bit costs a step for every row.
 _MIN_BITS, _MAX_BITS, _ADDITIONAL_BITS = 3, 10, 4
 ROW_GROUPS_OF_FILE = 8
 # Pseudo-random bits after the place, because many rows may share one place.

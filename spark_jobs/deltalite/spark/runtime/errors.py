@@ -165,7 +165,7 @@ def computing_rows() -> Iterator[None]:
     """Convert the error of a query that computes rows, if `data_error` knows its cause.
 
     Raises:
-        SourceError: a row cannot be computed, or a file of the input cannot be read.
+        SourceError: a row cannot be computed, a file of the input cannot be read, or a partition value is too long.
         AmbiguousRowsError: the query met a row of `refuse_ambiguous_rows`.
         StorageError: the storage of the table, or a disk of an executor, is full.
         InvalidRequestError: the query is wrong.
@@ -264,7 +264,7 @@ def damage_of_file(error: Exception) -> str | None:
 
 
 def is_permanent_damage(error: Exception) -> bool:
-    """Whether no retry can read the file, by the reason why it could not be read."""
+    """Whether the error shows that no retry can read the file. A wrong checksum is no proof."""
     spark_error = _spark_error(error)
     text = "" if spark_error is None else _with_causes(spark_error)
     return permanent_read_failure(text) is not None and not has_wrong_checksum(text)

@@ -34,7 +34,7 @@ _PERMANENT_REASON_PATTERN = re.compile(
     | TProtocolException:  # the metadata of a Parquet file
     | FileFormatException:\ Malformed\ ORC\ file
     | EOFException:\ Unexpected\ end\ of\ input\ stream  # of a compressed file
-    | IOException:\ unexpected\ end\ of\ stream$  # of a bzip2 file; the same words before more words are transient
+    | IOException:\ unexpected\ end\ of\ stream$  # of a bzip2 file; if more words follow, the error is transient
     | IOException:\ not\ a\ gzip\ file
     | {_WRONG_CHECKSUM}
     | {_AVRO_MISMATCH}

@@ -33,9 +33,9 @@ def open_session(app_name: str) -> SparkSession:
     The Spark UI and the event log hide the settings that this library treats as secrets, unless the user has set
     `spark.redaction.regex`. Spark's own pattern does not cover account keys of Azure.
 
-    PySpark sends the line of Python of each operation on a column to the JVM, with ten requests, so that errors show
-    it. The lines of this library mean nothing to users, so the session sends none, unless the user has set
-    `spark.python.sql.dataFrameDebugging.enabled`.
+    For each operation on a column, PySpark can send the line of Python code to the JVM, so that errors show this line.
+    This costs ten requests, and the lines of this library mean nothing to users. So the session sends none, unless the
+    user has set `spark.python.sql.dataFrameDebugging.enabled`.
 
     `app_name` is used only without `spark-submit`, which always sets a name.
     """

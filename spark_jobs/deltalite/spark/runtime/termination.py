@@ -56,9 +56,9 @@ class Termination:
         signal.signal(signal.SIGTERM, self._old_handler)
 
     def watch(self, spark: SparkSession) -> None:
-        """From now on, wait for the end of a call to the JVM, and cancel Spark's jobs.
+        """Make a later SIGTERM cancel Spark's jobs, and raise `SystemExit` only after a running call to the JVM.
 
-        Without the attributes of PySpark that this needs, the exception interrupts a call, and no job is cancelled.
+        If PySpark lacks the attributes that this needs, `SystemExit` interrupts the call, and no job is cancelled.
         """
         client = getattr(getattr(spark.sparkContext, "_gateway", None), "_gateway_client", None)
         send_command = getattr(client, "send_command", None)

@@ -211,7 +211,7 @@ def scan_rows(
         numbers_by_selection[rows[number].only_these if number in rows else None].append(number)
     frames = []
     for only_these, numbers in numbers_by_selection.items():
-        # If a file is listed twice, with other rows or other values, each listing goes into another relation.
+        # If a file is listed twice, with other rows or other values, each listing goes into a separate relation.
         for group in _groups_without_repetition(files["path"], numbers):
             indices = pa.array(group, pa.int64())
             values_of_group = {name: values.take(indices) for name, values in by_file.items()}

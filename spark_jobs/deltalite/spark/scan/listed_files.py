@@ -1,4 +1,4 @@
-"""The files of the log in Spark's terms: their addresses, their sizes, and Spark's spelling of the addresses.
+"""The data files that the log names: their addresses, their sizes, and Spark's spelling of the addresses.
 
 A path in the log may be relative, absolute, encoded, or contain `..`. Hadoop normalizes the path. A join by file finds
 a row only if both sides have the same spelling. Protocol: Add File and Remove File.

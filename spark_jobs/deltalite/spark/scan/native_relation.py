@@ -36,7 +36,7 @@ class NativeRelationError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file of the log. `uri` is not percent-encoded and has a scheme, such as `file:/lake/a b.parquet`."""
+    """A data file that the log names. `uri` has a scheme and no percent-encoding: `file:/lake/a b.parquet`."""
 
     uri: str
     size_bytes: int

@@ -1,7 +1,7 @@
 """The files of one native relation, with the numbers of the files and the columns that the log gives to their rows.
 
 - Partition values come from the log, not from directory names. If all files of each directory share their values, the
-  relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
+  relation has partitions, and Spark prunes them. Otherwise (random prefixes) the values are joined by file.
 - A row finds the values of its file by the file's number in the relation. The relation has this number as the file's
   modification time. Spark gives each row this time as a constant, and nothing else reads it.
 - Values such as base row ids are arrays with one value for each file (`_value_of_file`), so that they need no join.
@@ -53,7 +53,7 @@ _MAX_LITERAL_VALUES = 1_000
 
 
 class RelationFiles:
-    """The files of one relation, with their real names and partition values. A file's number is its position."""
+    """The files of one relation, with their partition values. The number of a file is its position in the files."""
 
     def __init__(
         self,

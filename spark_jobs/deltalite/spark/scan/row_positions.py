@@ -48,7 +48,7 @@ def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[t
     """
     addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
     addresses = addresses.sort_by([("file", "ascending"), ("row", "ascending")]).combine_chunks()
-    counts = pc.value_counts(addresses["file"])  # in the order of the files, because they are sorted
+    counts = pc.value_counts(addresses["file"])  # in the order of the files, because the addresses are sorted
     first = 0
     for number, count in zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True):
         yield number, addresses["row"].slice(first, count).combine_chunks()

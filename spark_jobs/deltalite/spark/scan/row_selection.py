@@ -23,9 +23,9 @@ from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.spark.columns.names import quoted
 from deltalite.storage.log_store import LogStore
 
-# Blocks of 4,096 positions, and of 64 positions: the bits of a position in its block, and the number of blocks that
-# Spark broadcasts, which takes about 120 MB in each executor. For more blocks, Spark may choose a join that does not
-# hold them in memory.
+# For blocks of 4,096 and of 64 positions: the number of bits of a position in its block, and the largest number of
+# blocks that Spark broadcasts. So many blocks take about 120 MB in each executor. For more blocks, Spark may choose a
+# join that does not hold them in memory.
 _LARGE_BLOCK_BITS, MAX_LARGE_BLOCKS = 12, 200_000
 _SMALL_BLOCK_BITS, MAX_SMALL_BLOCKS = 6, 500_000
 _POSITIONS_PER_BATCH = 4_000_000
@@ -66,7 +66,7 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
 class Blocks:
     """Positions as bits: a table with the columns `block` (int64) and `words` (list of int64).
 
-    Bit 0 of the first word is the first row of the block. `position_bits` is the logarithm of the positions in a block.
+    Bit 0 of the first word is the first row of the block. A block has `2**position_bits` positions.
     """
 
     table: pa.Table
@@ -130,7 +130,7 @@ def _blocks_of_batch(batch: Sequence[tuple[int, pa.Int64Array]], position_bits: 
 def select_rows(
     rows: DataFrame, *, number: str, position: str, blocks: Blocks, only_these: bool, names: Mapping[str, str]
 ) -> DataFrame:
-    """Return the rows whose bit in the block of their file and position is clear; with `only_these`, is set.
+    """Return the rows whose bit in `blocks` is clear. With `only_these`, return the rows whose bit is set.
 
     `number` and `position` are the columns of the file's number and of the row's position. `names` has unused names for
     the columns `block` and `words`, which stay in the result.
