@@ -3,7 +3,7 @@
     DeltaLiteError
     ├── InvalidRequestError                  the request contradicts itself, or names something that does not exist
     │   └── InvalidTableAddressError
-    ├── InstallationError                    the software of this machine cannot do this
+    ├── InstallationError                    this machine cannot run the operation
     ├── TableError                           the table, or the requested version, cannot be read
     │   ├── TableNotFoundError
     │   ├── TableExistsError

@@ -34,7 +34,7 @@ _PART = "DELTALITE-PART"
 _QUESTION_PART = "DELTALITE-QUESTION"
 _MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}|{_PART}|{_QUESTION_PART}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
 _MAX_UNPACKED_BYTES = 64 * 1024
-# The limits of a result in parts.
+# The limits of a result or question in parts.
 _PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
 _APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _Collected = TypeVar("_Collected")
@@ -107,9 +107,9 @@ def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
-    If the line is too long, it leaves out the phases. If this is not enough, it leaves out the partition names, the
-    audits or both (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in
-    the log, except the phases.
+    A line that would be too long leaves out the phases, the partition names, the audits or several of these
+    (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in the log, except
+    the phases.
     """
     for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))

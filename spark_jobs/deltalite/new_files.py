@@ -36,7 +36,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
     """Return the result of a request if all its files are loaded; None if a file may be new.
 
     `base` is the newest snapshot of the table. `source_store` has the folder of the source as its root. The result is
-    None too if no file matches.
+    None too if no file matches, or if the request has `force`.
 
     Raises:
         UnsupportedStorageError: the folder has too many files to list them here.

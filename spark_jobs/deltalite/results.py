@@ -49,7 +49,7 @@ class AuditResult:
 
     - `kind`, `on`, `level`: the kind, the scope and the level, as in the request.
     - `measured`: the number of bad rows, the number of rows, the value of the aggregate, or the age in hours. None if
-      there is no value, such as the newest value of a column without values.
+      there is no value, for example in an empty column.
     - `threshold`: the limits as a text, such as `max_rows=0`.
     - `rows`: the number of rows in the scope, if it was counted.
     - `before`: the number of rows of the version before, if it was counted.
@@ -323,7 +323,7 @@ def check_field_types(result: OperationResult) -> None:
     """Check the types of the fields, which another process has written.
 
     Raises:
-        TypeError, KeyError: a field has another type.
+        TypeError, KeyError: a field has another type, or is missing.
         ValueError: the seconds of a phase are negative or not finite.
     """
     for text in (result.table, result.operation):

@@ -142,7 +142,7 @@ class DeltaTable:
         )
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return the commits up to this version, newest first.
+        """Return the commits up to this version, newest first; at most `limit` commits.
 
         Each entry holds the values of the commit's `commitInfo`, its `version` and its `timestamp` (a datetime in UTC).
         """
@@ -226,7 +226,7 @@ class DeltaTable:
             columns: column names (case-insensitive); None selects all columns. A table with row tracking also has
                 the columns `_row_id` (int64), and `_row_commit_version` (int64): the version that last wrote the row.
             filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, of which at
-                least one must hold.
+                least one must hold. `op` is a comparison such as `>=`, `in`, `not in`, `is null` or `is not null`.
         """
         files, predicate = self._prune(filter)
         snapshot = self._snapshot

@@ -222,7 +222,7 @@ def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> 
 def with_complete_summaries(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
     """Return the steps with summaries that are complete for the condition. Reads a commit again if necessary.
 
-    If log cleanup has deleted the commit since, the step becomes a `Gap`.
+    If log cleanup has deleted the commit meanwhile, the step becomes a `Gap`.
 
     Raises: as `poll`.
     """

@@ -111,7 +111,7 @@ def _secrets_of(request_json: str) -> list[str]:
 def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
     """Write the phases and the traceback to stderr, print the error marker, and return the exit code.
 
-    A question to a person is no failure, so the job prints its markers in place of the traceback.
+    A question to a person is no failure, so the job prints the question in place of the traceback.
     """
     if isinstance(error, ApprovalNeededError) and isinstance(error.question, AuditQuestion):
         for marker in question_markers(error.question.with_texts(lambda text: redacted(text, secrets)), nonce):

@@ -1,7 +1,7 @@
 """The training job of a class archive: `spark-submit training.py FOLDER`.
 
-The JVM of this script writes the classes that it has loaded into an archive (`installation/class_archive_making.py`).
-So the script does in a small way what tasks do: it reads files of three formats, creates a table, merges into it and
+The JVM of this script writes an archive of the classes that it has loaded (`installation/class_archive_making.py`). So
+the script does the same as tasks, with few rows: it reads files of three formats, creates a table, merges into it and
 reads it. All its files are in FOLDER, which the caller removes.
 """
 

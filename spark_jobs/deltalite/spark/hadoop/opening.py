@@ -24,7 +24,7 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
 
 
 def source_store(spark: SparkSession, address: str) -> LogStore:
-    """Return the store of a table that is read like Spark's other sources, without reading the table.
+    """Return the store of a source table or a source folder, without reading its content.
 
     Raises:
         InvalidTableAddressError: the address cannot be parsed, or is ambiguous.

@@ -52,9 +52,9 @@ def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
 def gathered_bins(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]], *, shuffles: bool
 ) -> DataFrame:
-    """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
+    """Return the live rows of `files`. Partition `n` of the result has the rows of bin `n`.
 
-    The result has the columns of `scan_with_row_ids`.
+    Each bin names its files by their positions in `files`. The result has the columns of `scan_with_row_ids`.
 
     Raises:
         CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.

@@ -182,7 +182,7 @@ def _counted_bad_records(spark: SparkSession, part: _Part) -> DataFrame:
     if _count(rows) == part.bad_count:
         return rows.drop(COUNT)
     raise SourceError(
-        f"Nothing was written: one read of {part.schema.addresses[0]} and other files returned "
+        f"Nothing was written: one read of files such as {part.schema.addresses[0]} returned "
         f"{counted(part.bad_count, 'bad record')}, and another read returned {_count(rows)}.",
         remedy="Run the task again if a file was replaced during the read.",
     )

@@ -104,7 +104,7 @@ class CsvReader:
         return self._with_stored_columns(self._loader.united(frames)) if frames else None
 
     def _with_stored_columns(self, frame: DataFrame) -> DataFrame:
-        """Return the rows, with null columns if the table has no column of the files. A write needs a column."""
+        """Return the rows. A frame without columns gets the columns of the table, because a write needs a column."""
         if frame.columns or self._table is None:
             return frame
         columns = {field.name: F.lit(None).cast(spark_type(field.type)) for field in columns_to_fill(self._table)}
