@@ -28,7 +28,7 @@ COLUMNS = {
 }  # fmt: skip
 SCHEMA = StructType(
     (
-        *(StructField(name, PrimitiveType(kind)) for name, kind in COLUMNS.items()),
+        *(StructField(name, PrimitiveType(type_name)) for name, type_name in COLUMNS.items()),
         StructField("m", DecimalType(5, 2)),
         StructField("in.ner", StructType((StructField("x", PrimitiveType("long")),))),
         StructField("day", PrimitiveType("date")),
@@ -50,7 +50,7 @@ FEATURES = ("deletionVectors", "timestampNtz")
 
 
 def create_table(path, policy):
-    """Create a table with every kind of action in three commits; returns its store."""
+    """Create a table with actions of five kinds in three commits; returns its store."""
     features = (*FEATURES, "v2Checkpoint") if policy == "v2" else FEATURES
     protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=features, writer_features=features)
     store = LocalLogStore(str(path))
@@ -87,20 +87,20 @@ def _without_nulls(value):
     return value
 
 
-def _with_integer_dates(kind):
+def _with_integer_dates(data_type):
     """An Arrow type with integers instead of dates."""
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_with_integer_dates(field.type)) for field in kind])
-    return pa.int32() if pa.types.is_date32(kind) else kind
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_with_integer_dates(field.type)) for field in data_type])
+    return pa.int32() if pa.types.is_date32(data_type) else data_type
 
 
-def comparable_type(kind):
-    """A Parquet type without the details that a writer may choose: nullability, and names inside lists and maps."""
-    if pa.types.is_struct(kind):
-        return [(field.name, comparable_type(field.type)) for field in kind]
-    if pa.types.is_map(kind):
-        return "map", comparable_type(kind.key_type), comparable_type(kind.item_type)
-    return ("list", comparable_type(kind.value_type)) if pa.types.is_list(kind) else str(kind)
+def comparable_type(data_type):
+    """An Arrow type without the details that a writer may choose: nullability, and names inside lists and maps."""
+    if pa.types.is_struct(data_type):
+        return [(field.name, comparable_type(field.type)) for field in data_type]
+    if pa.types.is_map(data_type):
+        return "map", comparable_type(data_type.key_type), comparable_type(data_type.item_type)
+    return ("list", comparable_type(data_type.value_type)) if pa.types.is_list(data_type) else str(data_type)
 
 
 @pytest.mark.sample("v2")

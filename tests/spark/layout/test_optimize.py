@@ -146,12 +146,12 @@ def test_a_file_with_a_wrong_row_count_of_zero_is_an_error_and_stays(spark, tabl
     assert DeltaTable(str(table)).version == 0 and rows(table) == [(1,)]
 
 
-def test_a_missing_data_file_is_a_fault_of_the_table_that_no_retry_mends(spark, table):
+def test_a_missing_data_file_is_an_error_of_the_table_that_is_not_retryable(spark, table):
     append_small_files(spark, table)
     (table / min(data_files(table))).unlink()
-    with pytest.raises(CorruptDataFileError, match=r"The log of .* names a file that cannot be read") as caught:
+    with pytest.raises(CorruptDataFileError, match=r"The log of .* names a file that cannot be read") as error_info:
         optimize_table(spark, table)
-    assert not caught.value.retryable
+    assert not error_info.value.retryable
     assert DeltaTable(str(table)).history(limit=1)[0]["operation"] == "WRITE"
 
 

@@ -24,7 +24,7 @@ def test_a_write_keeps_the_first_or_the_last_row_of_each_key(spark, tmp_path):
     assert rows(tmp_path / "first") == [(1, "a", 1), (2, "c", None), (None, "e", 1)]
 
 
-def test_rows_that_are_equal_in_all_columns_need_no_order_also_with_maps(spark, tmp_path):
+def test_equal_rows_need_no_order_even_if_they_have_maps(spark, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "rows.json").write_text('{"id": 1, "m": {"x": 1, "y": 2}}\n{"id": 1, "m": {"y": 2, "x": 1}}\n')
     source = {"source": Source(format="json", path=str(tmp_path / "in"), schema="id INT, m MAP<STRING, INT>")}
@@ -32,7 +32,7 @@ def test_rows_that_are_equal_in_all_columns_need_no_order_also_with_maps(spark, 
     assert [(key, dict(entries)) for key, entries in rows(tmp_path / "t")] == [(1, {"x": 1, "y": 2})]
 
 
-def test_a_merge_takes_one_row_of_each_key_also_if_it_creates_the_table(spark, tmp_path):
+def test_a_merge_takes_one_row_of_each_key_when_it_creates_or_changes_the_table(spark, tmp_path):
     table, query = tmp_path / "t", values("id, name, seq", *CHANGES)
     upsert = {"matched": [{"update": "*"}], "inserts": [{"insert": "*", "condition": "id IS NOT NULL"}]}
     for run in ("creates", "merges"):

@@ -127,9 +127,9 @@ def test_blocks_have_a_bit_for_each_position_that_a_file_can_have(
 ):
     monkeypatch.setattr(row_selection, "_POSITIONS_PER_BATCH", positions_per_batch)
     monkeypatch.setattr(row_selection, "MAX_LARGE_BLOCKS", max_large_blocks)
-    possible = [0, 1, 63, 64, 127, 4095, 4096, 8191, 4_294_967_296]
-    positions = pa.array(possible, pa.int64())
-    blocks = row_selection.blocks_of([pa.array([], pa.int64()), positions, pa.array([5], pa.int64())])
+    positions = [0, 1, 63, 64, 127, 4095, 4096, 8191, 4_294_967_296]
+    positions_by_file = [pa.array(of_file, pa.int64()) for of_file in ([], positions, [5])]
+    blocks = row_selection.blocks_of(positions_by_file)
     decoded = [
         (row["block"] >> 32, positions_per_block * (row["block"] & (1 << 32) - 1) + 64 * index + bit)
         for row in blocks.table.to_pylist()
@@ -137,7 +137,7 @@ def test_blocks_have_a_bit_for_each_position_that_a_file_can_have(
         for bit in range(64)
         if word >> bit & 1
     ]
-    assert decoded == [*((1, position) for position in possible), (2, 5)]
+    assert decoded == [*((1, position) for position in positions), (2, 5)]
     assert (1 << blocks.position_bits, blocks.table.num_rows) == (positions_per_block, num_blocks)
 
 
@@ -183,12 +183,12 @@ def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):
 
 def test_each_deletion_vector_is_read_once_when_the_frame_is_created(spark, table_with_deleted_rows, monkeypatch):
     table, expected = table_with_deleted_rows
-    calls = []
+    read_vectors = []
 
     def record_and_read(store, descriptors):
-        calls.extend(descriptors)
+        read_vectors.extend(descriptors)
         return positions_of_vectors(store, descriptors)
 
     monkeypatch.setattr(row_selection, "positions_of_vectors", record_and_read)
     frame = delta.read(spark, str(table))
-    assert (frame.count(), frame.count(), len(calls)) == (len(expected), len(expected), 2)
+    assert (frame.count(), frame.count(), len(read_vectors)) == (len(expected), len(expected), 2)

@@ -36,7 +36,7 @@ VALUES = {
     "nested": "named_struct('a', array(named_struct('b', X'01', 'c', CAST(NULL AS STRING))), 't', current_timestamp())",
     "text_keys": "map('k', array(1, NULL))",
 }
-# Maps with keys that are no texts: the type that `from_json` takes, and the expression that restores the keys.
+# Maps whose keys are not strings: the type that `from_json` takes, and the expression that restores the keys.
 KEYS = {
     "int_keys": ("map(1, 'a', 2, NULL)", "MAP<STRING, STRING>", "transform_keys({}, (k, v) -> CAST(k AS INT))"),
     "decimal_keys": ("map(1.50BD, 1)", "MAP<STRING, INT>", "transform_keys({}, (k, v) -> CAST(k AS DECIMAL(3, 2)))"),
@@ -63,24 +63,24 @@ def test_from_json_returns_the_values_of_each_type(spark):
     rows = spark.sql("SELECT " + ", ".join(f"{value} AS {name}" for name, value in VALUES.items()))
     records = with_record(rows, list(VALUES))
     restored = records.withColumn("row", F.from_json("record", rows.schema, {"mode": "FAILFAST"}))
-    equal = {
+    conditions = {
         name: f"map_entries({name}) <=> map_entries(row.{name})" if name.endswith("_keys") else f"{name} <=> row.{name}"
         for name in VALUES
     }
-    result = restored.selectExpr(*(f"{condition} AS {name}" for name, condition in equal.items())).first().asDict()
+    result = restored.selectExpr(*(f"{condition} AS {name}" for name, condition in conditions.items())).first().asDict()
     assert [name for name, is_equal in result.items() if not is_equal] == []
 
 
-def test_keys_that_are_no_texts_are_restored_from_their_texts(spark):
+def test_map_keys_of_other_types_are_restored_from_their_texts(spark):
     rows = spark.sql("SELECT " + ", ".join(f"{value} AS {name}" for name, (value, _, _) in KEYS.items()))
     records = with_record(rows, list(KEYS))
     schema = ", ".join(f"{name} {data_type}" for name, (_, data_type, _) in KEYS.items())
     restored = records.withColumn("row", F.from_json("record", schema, {"mode": "FAILFAST"}))
-    equal = [
+    conditions = [
         f"map_entries({name}) <=> map_entries({expression.format(f'row.{name}')}) AS {name}"
         for name, (_, _, expression) in KEYS.items()
     ]
-    result = restored.selectExpr(*equal).first().asDict()
+    result = restored.selectExpr(*conditions).first().asDict()
     assert [name for name, is_equal in result.items() if not is_equal] == []
 
 
