@@ -25,10 +25,10 @@ def archive(tmp_path_factory):
     """An archive that a real training job made in a separate temporary folder."""
     patch = pytest.MonkeyPatch()
     patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
-    made = make_archive("spark-submit", os.environ)
+    new_archive = make_archive("spark-submit", os.environ)
     patch.undo()
-    assert made is not None and made.seconds is not None
-    return made.path
+    assert new_archive is not None and new_archive.seconds is not None
+    return new_archive.path
 
 
 def run_write(folder: Path, options: str, **conf: str) -> str:

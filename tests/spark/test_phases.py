@@ -56,7 +56,7 @@ def table(template, tmp_path):
     return str(shutil.copytree(template, tmp_path / "lake" / "orders"))
 
 
-def report(folder, command, job_request, capfd, monkeypatch):
+def run_in_process(folder, command, job_request, capfd, monkeypatch):
     """Run a job in this process. Return the result that it reports, and the seconds that it took."""
     monkeypatch.setattr(runner, "_stop_spark", lambda _spark: None)
     file = folder / "request.json"
@@ -95,7 +95,7 @@ CASES_OF_THE_CAMPAIGN = [
     [*CASES, *(pytest.param(*case, marks=pytest.mark.campaign) for case in CASES_OF_THE_CAMPAIGN)],
 )
 def test_a_job_reports_its_phases(spark, tmp_path, table, capfd, monkeypatch, command, make_request, phases):
-    result, seconds = report(tmp_path, command, make_request(table), capfd, monkeypatch)
+    result, seconds = run_in_process(tmp_path, command, make_request(table), capfd, monkeypatch)
     assert set(result.phases) == phases
     assert sum(result.phases.values()) <= seconds + 0.001 * len(phases), "no second counts twice"
 
@@ -111,7 +111,7 @@ def test_each_commit_of_a_job_adds_to_its_phases(spark, tmp_path, capfd, monkeyp
 
     monkeypatch.setattr(PHASES, "begin", record_and_begin)
     optimize_request = OptimizeRequest(table=str(table), max_commit_bytes=1)
-    result, _ = report(tmp_path, optimize, optimize_request, capfd, monkeypatch)
+    result, _ = run_in_process(tmp_path, optimize, optimize_request, capfd, monkeypatch)
     assert result.metrics["totalNumCommits"] == 2 and set(result.phases) == {*COMMIT, "write"}
     changes = [phase for before, phase in pairwise(["start", *phases]) if phase != before]
     assert changes == ["plan", "write", "commit", "after_commit", "plan", "write", "commit", "after_commit"]
@@ -126,7 +126,7 @@ def test_the_age_of_the_driver_is_unknown_if_its_context_is_older_than_the_job(s
 
 def test_the_start_of_a_job_begins_with_its_driver(spark, tmp_path, table, capfd, monkeypatch):
     monkeypatch.setattr(runner, "driver_age_s", lambda _spark, **_options: 86_400.0)
-    result, _ = report(tmp_path, vacuum, VacuumRequest(table=table, dry_run=True), capfd, monkeypatch)
+    result, _ = run_in_process(tmp_path, vacuum, VacuumRequest(table=table, dry_run=True), capfd, monkeypatch)
     assert result.phases["start"] == 86_400
 
 

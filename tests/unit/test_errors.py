@@ -22,10 +22,10 @@ def test_exit_codes_are_unique_and_differ_from_those_of_shells_python_and_the_jv
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_code_finds_its_class_and_an_instance_survives_pickling(cls):
     assert error_class_for(cls.exit_code) is cls
-    sent = cls("The disk is 50% full.", remedy="Make room.")
-    received = pickle.loads(pickle.dumps(sent))
-    assert type(received) is cls
-    assert (received.problem, received.remedy, str(received)) == (
+    error = cls("The disk is 50% full.", remedy="Make room.")
+    unpickled_error = pickle.loads(pickle.dumps(error))
+    assert type(unpickled_error) is cls
+    assert (unpickled_error.problem, unpickled_error.remedy, str(unpickled_error)) == (
         "The disk is 50% full.",
         "Make room.",
         "The disk is 50% full. Make room.",

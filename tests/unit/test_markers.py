@@ -243,7 +243,7 @@ def test_a_result_has_the_seconds_of_its_phases():
     "phases",
     [{"write": "1"}, {"write": True}, {"write": None}, {"write": -1}, {"write": float("nan")}, {"write": 1e999}, [1.0]],
 )
-def test_phases_that_are_no_seconds_make_the_marker_invalid(phases):
+def test_phases_without_valid_seconds_make_the_marker_invalid(phases):
     assert parse_marker(forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"phases": phases}))) is None
 
 

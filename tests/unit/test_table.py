@@ -199,8 +199,8 @@ def test_a_limit_that_is_negative_or_not_an_int_is_rejected(small_table_store, l
 
 @pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
 def test_detail_omits_a_time_beyond_the_calendar_of_python(small_table_store, absurd_ms):
-    first = Path(small_table_store.root) / commit_name(0)
-    first.write_text(first.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
+    first_commit = Path(small_table_store.root) / commit_name(0)
+    first_commit.write_text(first_commit.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
     assert DeltaTable(small_table_store.root).detail()["createdAt"] is None
 
 
@@ -281,9 +281,9 @@ def test_names_of_partition_columns_are_case_insensitive(tmp_path):
 
 
 def test_a_checkpoint_does_not_change_the_files_of_a_table(small_table_store):
-    before = DeltaTable(small_table_store.root)
+    table_before = DeltaTable(small_table_store.root)
     write_checkpoint(load(small_table_store, 2), now_ms=NOON_MS)
-    after = DeltaTable(small_table_store.root)
-    assert sorted(map(str, before.files().to_pylist())) == sorted(map(str, after.files().to_pylist()))
+    table_after = DeltaTable(small_table_store.root)
+    assert sorted(map(str, table_before.files().to_pylist())) == sorted(map(str, table_after.files().to_pylist()))
     append_files(small_table_store, 1)
     assert newest_version(small_table_store) == 4

@@ -165,10 +165,10 @@ def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(last_version):
 
 def test_a_poll_of_a_deleted_table_keeps_its_position():
     store = append_files(create(new_store()), 5)
-    position, before = position_at(store, 5), dict(store.files)
+    position, files_before = position_at(store, 5), dict(store.files)
     store.files.clear()
     assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
-    store.files.update(before)  # the storage shows the table again
+    store.files.update(files_before)  # the storage shows the table again
     assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
     recreate(store, 0)
     assert poll(store, position, ANY_COMMIT).match.version == 0

@@ -1,4 +1,4 @@
-"""The paths of a copy's folder, table and quarantine, of which none exists yet."""
+"""Paths for the folder, the table and the quarantine of a copy. None of them exists yet."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class History:
         return self.load(replace(load, generation=self.model.generations[run] + 1))
 
     def fail(self):
-        """Let the commit to the table fail after that to the quarantine, then retry the load."""
+        """Let the commit to the table fail after the commit to the quarantine, then retry the load."""
         load = self.new_load()
         write_if_absent = LocalLogStore.write_if_absent
 

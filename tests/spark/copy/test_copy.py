@@ -59,9 +59,9 @@ def test_each_file_is_loaded_once(spark, landing, table):
     landing.rename(landing.parent / "archive")  # a retry after a lost worker needs no source
     assert copy_files(spark, table, landing, run="first", file_column="file").version == 0
     (landing.parent / "archive").rename(landing)
-    again = copy_files(spark, table, landing, run="a renamed DAG", file_column="file")
-    assert (again.skipped, again.committed, again.version) == (True, False, 0)
-    assert again.skip_reason == f"The table has loaded all matching files in {landing} (2)."
+    other_run = copy_files(spark, table, landing, run="a renamed DAG", file_column="file")
+    assert (other_run.skipped, other_run.committed, other_run.version) == (True, False, 0)
+    assert other_run.skip_reason == f"The table has loaded all matching files in {landing} (2)."
     write_file(landing, "c.csv", "id,name\n3,three\n", second=3)
     write_file(landing, "_hidden.csv", "id,name\n9,nine\n")
     write_file(landing, "a.csv", "id,name\n4,four\n", second=4)  # the file has another time now
@@ -295,8 +295,8 @@ def test_no_value_is_rounded_cut_or_inferred_from_one_batch(spark, tmp_path, tab
     copy_files(spark, typed, landing, "json", **names)
     assert [str(value) for value in rows(typed)[0][:2]] == ["100.00", "2026-03-02"]
     assert rows(typed)[0][3] == 2
-    for lossy in ('{"amount": 1.005}', '{"day": "2026-03-02T10:30:00"}', '{"items": [{"price": 1.505}]}'):
-        write_file(landing, "region=02/a.json", f"{lossy}\n", second=9)
+    for lossy_record in ('{"amount": 1.005}', '{"day": "2026-03-02T10:30:00"}', '{"items": [{"price": 1.505}]}'):
+        write_file(landing, "region=02/a.json", f"{lossy_record}\n", second=9)
         with pytest.raises(DeltaLiteError, match="does not convert to it without loss"):
             copy_files(spark, typed, landing, "json", **names)
     write_file(landing, "b.csv", "amount\n1.005\n")
@@ -306,7 +306,7 @@ def test_no_value_is_rounded_cut_or_inferred_from_one_batch(spark, tmp_path, tab
     assert len(rows(typed)) == 1
 
 
-def test_partition_folders_a_schema_and_a_query(spark, tmp_path, table):
+def test_a_query_reads_columns_of_the_schema_and_of_partition_folders(spark, tmp_path, table):
     landing = tmp_path / "landing"
     for day in (1, 2):
         write_file(landing, f"day=2026-01-0{day}/x.json", json.dumps({"id": str(day), "ignored": 1}))
@@ -325,13 +325,13 @@ def test_a_validation_checks_rows_and_writes_nothing(spark, landing, table):
     assert not table.exists()
     define_table(spark, TableRequest(table=str(table), schema="id INT NOT NULL, name STRING"))
     write_file(landing, "null.csv", "id,name\n,none\n", second=9)
-    before = folder_content(table)
+    content_before = folder_content(table)
     with pytest.raises(ConstraintViolationError, match="NOT NULL"):
         copy_files(spark, table, landing, validate_only=100)
     audits = (Audit(name="limit of all rows", row_count=True, min=9),)
     checked = copy_files(spark, table, landing, validate_only=100, file_names=("a.csv",), audits=audits)
     assert checked.metrics["numValidRows"] == 1, "no audit runs"
-    assert folder_content(table) == before
+    assert folder_content(table) == content_before
 
 
 def test_files_whose_rows_fail_an_audit_are_not_loaded(spark, landing, table):

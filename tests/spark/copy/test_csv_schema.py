@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 SCHEMA = "id INT, name STRING, amount DECIMAL(9,2)"
 
 
-def test_columns_in_another_order_more_and_fewer_columns_are_matched_by_name(spark, landing, table):
+def test_reordered_missing_and_additional_columns_are_matched_by_name(spark, landing, table):
     write_file(landing, "a.csv", "amount,ID,name\n1.5,1,one\n")
     write_file(landing, "b.csv", "id,note,name,amount\n2,x,two,2.5\n")
     write_file(landing, "c.csv", "name,id\nthree,3\n")
@@ -29,7 +29,7 @@ def test_columns_in_another_order_more_and_fewer_columns_are_matched_by_name(spa
     ]  # fmt: skip
 
 
-def test_folders_with_columns_of_the_schema_keep_their_types(spark, landing, table):
+def test_columns_in_partition_folders_have_the_types_of_the_schema(spark, landing, table):
     write_file(landing / "day=1", "a.csv", "name,id\none,1\n")
     write_file(landing / "day=2", "b.csv", "id,name\n2,two\n")
     write_file(landing, "c.csv", "day,name,id\n3,three,3\n")

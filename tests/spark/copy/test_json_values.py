@@ -50,11 +50,11 @@ def test_records_with_more_text_go_to_the_quarantine(spark, landing, table, quar
     write_file(landing, "bad.json", "\n".join([*BAD, *(record.replace(":1", ":3") for record in GOOD)]))
     copy_files(spark, table, landing, "json", quarantine=str(quarantine), max_bad_share=1, **options)
     assert len(ids(table)) == 2 * 11
-    bad = DeltaTable(str(quarantine)).to_arrow().sort_by("line").to_pylist()
-    assert [row["record"] for row in bad] == BAD
+    bad_rows = DeltaTable(str(quarantine)).to_arrow().sort_by("line").to_pylist()
+    assert [row["record"] for row in bad_rows] == BAD
     more_text = "The record has more text after its first JSON value."
     no_object = "Spark cannot read the record as a JSON object."
-    assert [row["reason"] for row in bad] == [more_text] * 3 + [no_object, more_text]
+    assert [row["reason"] for row in bad_rows] == [more_text] * 3 + [no_object, more_text]
 
 
 def test_a_file_with_several_objects_is_not_one_record(spark, landing, table, quarantine):

@@ -73,14 +73,14 @@ def test_a_load_fails_if_spark_would_leave_out_a_file(spark, landing, table, mon
     write_number(landing, "a.csv", 1)
     write_number(landing, "day=1/b.csv", 2)
 
-    def return_groups(first, last, group):
-        groups = lambda _, addresses: {group: sorted(addresses)[first:last]}
-        monkeypatch.setattr(file_loading, "group_by_partition_folders", groups)
+    def group_only(first, last, group):
+        one_group = lambda _, addresses: {group: sorted(addresses)[first:last]}
+        monkeypatch.setattr(file_loading, "group_by_partition_folders", one_group)
 
-    return_groups(0, 2, PartitionFolders(names=("day",)))
+    group_only(0, 2, PartitionFolders(names=("day",)))
     with pytest.raises(SourceError, match=r"only 1 of 2 files in \S+landing.*a\.csv"):
         copy_files(spark, table, landing)
-    return_groups(1, 2, PartitionFolders(names=("day",)))
+    group_only(1, 2, PartitionFolders(names=("day",)))
     with pytest.raises(SourceError, match=r"only 1 of 2 files in \S+landing.*a\.csv"):
         copy_files(spark, table, landing, "text")
     monkeypatch.undo()

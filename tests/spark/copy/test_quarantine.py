@@ -361,7 +361,7 @@ def test_a_quarantine_that_does_not_fit_is_refused_before_anything_is_written(
     define_table(spark, TableRequest(table=str(append_only), schema=columns, properties={"delta.appendOnly": "true"}))
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "x.txt").write_text("x")
-    before = folder_content(tmp_path)
+    content_before = folder_content(tmp_path)
     for address, error, problem in (
         (other, SchemaMismatchError, rf"The quarantine {re.escape(str(other))}: .*has the columns id int"),
         (append_only, AppendOnlyError, "a retry replaces"),
@@ -378,20 +378,20 @@ def test_a_quarantine_that_does_not_fit_is_refused_before_anything_is_written(
     with pytest.raises(SourceError, match=r"2 of 3 records did not fit.*the limit is 1\..*a\.csv:3: The column 'id'"):
         copy_files(spark, table, landing, run="r", quarantine=str(quarantine), max_bad_share=0.5)
     (landing / "b.csv").unlink()
-    assert folder_content(tmp_path) == before
+    assert folder_content(tmp_path) == content_before
 
 
 def test_a_validation_shows_what_a_load_would_quarantine(spark, landing, table, quarantine, caplog):
     write_file(landing, "a.csv", "id\n1\nx\n2\n")
     write_file(landing, "b.csv", "id\n3\n")
-    before = folder_content(table.parent)
+    content_before = folder_content(table.parent)
     result = copy_files(spark, table, landing, run="r", quarantine=str(quarantine), validate_only=1)
     assert (result.committed, result.metrics["numValidRows"], result.metrics["numQuarantinedRows"]) == (False, 1, 1)
     assert "a.csv:3: The column 'id' has the type int, and the text 'x' cannot be read as it." in caplog.text
-    assert folder_content(table.parent) == before
+    assert folder_content(table.parent) == content_before
 
 
-def test_bad_records_are_separated_without_an_observation_too(spark, landing, table, quarantine):
+def test_bad_records_are_separated_even_if_spark_observes_nothing(spark, landing, table, quarantine):
     define_table(spark, TableRequest(table=str(table), constraints={"positive": "id > 0"}))
     write_file(landing, "a.csv", "id\n1\nx\n")
     # Spark removes the read of the files from this query, so it observes nothing.

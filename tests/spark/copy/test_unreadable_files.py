@@ -112,7 +112,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     monkeypatch.setattr(bad_file_search, "_RISK", 0.1)  # four files are enough with the limit 0.5
     for number in range(6):
         write_file(landing, f"{number:02}.csv", "id,name\n1,n\n")
-    before = folder_content(tmp_path)
+    content_before = folder_content(tmp_path)
     with pytest.raises(SourceError, match=r"4 of 4 checked files \(of 6 in the run\) .*format and the options"):
         copy_files(spark, table, landing, "parquet", run="wrong format", quarantine=str(quarantine), max_bad_share=0.5)
     options = {"run": "r", "quarantine": str(quarantine), "pattern": "*.gz", "max_bad_share": 0.5}
@@ -126,7 +126,7 @@ def test_a_run_with_too_many_unreadable_files_loads_and_quarantines_nothing(
     validation = copy_files(spark, table, landing, **options | {"max_bad_share": 1, "validate_only": 9})
     assert (validation.metrics["numQuarantinedRows"], validation.metrics["numUnreadableFiles"]) == (1, 1)
     (landing / "bad.csv.gz").unlink()
-    assert folder_content(tmp_path) == before
+    assert folder_content(tmp_path) == content_before
 
 
 def test_an_unreadable_file_is_loaded_after_its_repair(spark, landing, table, quarantine):
@@ -196,14 +196,14 @@ def test_a_file_that_changes_or_disappears_during_the_load_is_not_quarantined(
     options = {"quarantine": str(quarantine), "run": "r", "max_bad_share": 1}
     write_bytes(landing, "a.csv.gz", zipped(1))
     write_bytes(landing, "b.csv.gz", CUT)
-    delivered_bytes = unreadable_files_module.FileChecker._count_delivered_bytes
+    count_delivered_bytes = unreadable_files_module.FileChecker._count_delivered_bytes
 
     def copy_during(change):
-        def delivered_bytes_after_change(checker, address):
+        def change_and_count(checker, address):
             change(landing / "b.csv.gz")
-            return delivered_bytes(checker, address)
+            return count_delivered_bytes(checker, address)
 
-        monkeypatch.setattr(unreadable_files_module.FileChecker, "_count_delivered_bytes", delivered_bytes_after_change)
+        monkeypatch.setattr(unreadable_files_module.FileChecker, "_count_delivered_bytes", change_and_count)
         copy_files(spark, table, landing, conflict_retries=0, **options)
 
     with pytest.raises(SourceNotFoundError, match="no longer exists"):

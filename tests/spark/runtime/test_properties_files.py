@@ -1,4 +1,4 @@
-"""The provider reads properties files as Java does, also hostile ones."""
+"""The provider reads properties files as Java and Spark do, even hostile files."""
 
 from __future__ import annotations
 

@@ -47,16 +47,16 @@ def run_slow_query(spark):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_the_exception_comes_once_after_the_call_has_ended_and_the_next_call_gets_the_right_answer(spark, times):
+def test_sigterm_raises_system_exit_once_after_the_call_and_the_next_call_gets_its_answer(spark, times):
     handler = signal.getsignal(signal.SIGTERM)
     with Termination() as termination, sigterm_during_a_job(spark, times=times):
         termination.watch(spark)
-        with pytest.raises(SystemExit) as end:
+        with pytest.raises(SystemExit) as caught:
             run_slow_query(spark)
         assert spark._jvm.java.lang.Math.abs(-3) == 3
         # Spark's list of active jobs follows the end of a job later.
         wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
-    assert end.value.code == 128 + signal.SIGTERM
+    assert caught.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == handler
     assert spark.range(3).count() == 3, "no later job is cancelled"
 

@@ -15,6 +15,7 @@ from deltalite.markers import parse_marker, question_parts
 from deltalite.phases import Phase, PhaseRecord
 from deltalite.requests import AskedAudit, AuditQuestion
 from deltalite.results import JobError, result_without_commit
+from tests.support.clocks import SettableClock
 
 
 def test_a_question_is_reported_without_secrets_and_without_a_traceback(capsys):
@@ -35,10 +36,10 @@ def test_a_question_is_reported_without_secrets_and_without_a_traceback(capsys):
 @pytest.fixture
 def write_phase(monkeypatch):
     """A job of this process that has planned for a second, and now writes."""
-    now_s = [0.0]
-    record = PhaseRecord(clock_s=lambda: now_s[0])
+    clock = SettableClock()
+    record = PhaseRecord(clock_s=clock)
     record.end_start(2.5)
-    now_s[0] = 1.0
+    clock.now_s += 1
     record.begin(Phase.WRITE)
     monkeypatch.setattr(runner, "PHASES", record)
 

@@ -59,5 +59,5 @@ def test_pyspark_comes_from_its_folder_if_the_same_spark_has_one(tmp_path, home,
     (tmp_path / package / "__init__.py").touch()
     others = [str(tmp_path / path) for path in other_paths]
     paths = ["/library.zip", str(tmp_path / home / "python" / "lib" / "pyspark.zip"), "/usr/lib/python3", *others]
-    kept = [] if expected is None else [str(tmp_path / expected)]
-    assert paths_with_compiled_pyspark(paths) == ["/library.zip", *kept, "/usr/lib/python3", *others]
+    pyspark_paths = [] if expected is None else [str(tmp_path / expected)]
+    assert paths_with_compiled_pyspark(paths) == ["/library.zip", *pyspark_paths, "/usr/lib/python3", *others]

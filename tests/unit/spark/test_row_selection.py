@@ -30,7 +30,7 @@ def files(store):
 
 def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
     selections = live_rows(store, files)
-    assert {row: selection.positions.to_pylist() for row, selection in selections.items()} == {
+    assert {number: selection.positions.to_pylist() for number, selection in selections.items()} == {
         0: REMOVED_ROWS[0],
         3: REMOVED_ROWS[2],
     }

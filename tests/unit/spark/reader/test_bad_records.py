@@ -1,4 +1,4 @@
-"""The columns of a CSV record are counted outside of quotes, and lines are numbered across the blocks of a file."""
+"""The reasons and the lines of bad records: columns of CSV records, numbers of lines, addresses, and charsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that occur twice, or with two spellings, become one column. The keys of a map become one type."""
+"""Names that occur twice, or with two spellings, become one column. The values of a map get one type."""
 
 from __future__ import annotations
 

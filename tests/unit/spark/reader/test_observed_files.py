@@ -15,7 +15,7 @@ def test_paths_in_the_spelling_of_spark_name_their_files():
     ]  # fmt: skip
 
 
-def test_a_number_names_all_files_with_it_and_depends_on_letters_and_digits_only(monkeypatch):
+def test_a_number_names_all_its_files_and_depends_on_letters_and_digits_only(monkeypatch):
     monkeypatch.setattr(module, "MAX_KEYS", 2)
     addresses = ["s3://landing/x%41ü.csv", "/landing/3.csv", "file:/landing/2.csv"]
     numbers = [str(zlib.crc32(letters) % 2) for letters in (b"x41csv", b"landing3csv", b"landing2csv")]

@@ -1,4 +1,4 @@
-"""A task that cannot write because a disk or a quota is full: the error names the reason, and Airflow retries it."""
+"""If a disk or a quota is full, the error names the reason, and Airflow retries the task."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_fault_of_the_storage_or_the_installation_is_no_damage(cause):
     assert damage_reason(text_of(UNREAD, "java.io.IOException: could not read page", cause)) is None
 
 
-def test_an_error_without_a_file_may_be_damage_by_its_reason_and_a_wrong_type_is_no_damage():
+def test_the_reason_alone_may_show_damage_and_a_wrong_type_is_no_damage():
     """Spark does not name the file if it infers the columns of JSON files with `multiLine`."""
     reason = "Unexpected end of input stream"
     assert damage_reason(text_of("Job aborted", f"java.io.EOFException: {reason}")) == reason
