@@ -42,8 +42,8 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
         UnsupportedStorageError: the folder has too many files to list them here.
         DeltaLiteError: the log cannot be read, or the folder cannot be listed.
     """
-    number = current_manifest_number(base.transactions)
-    if number == NOTHING_LOADED or request.force:
+    manifest_number = current_manifest_number(base.transactions)
+    if manifest_number == NOTHING_LOADED or request.force:
         return None
     _, path_pattern = split_address(request.source.path or "")
     address = canonical_address(parse_location(source_store.root))
@@ -54,7 +54,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
         files = list_files(folder, path_pattern, request.pattern)
     if not files.num_rows:
         return None
-    is_loaded = find_loaded(base.store, read_manifest(base.store, number), files)
+    is_loaded = find_loaded(base.store, read_manifest(base.store, manifest_number), files)
     choice = choose_files(files, is_loaded, force=False, max_files=None, max_bytes=None)
     return result_of_choice(request, base.store.root, base.version, choice)
 

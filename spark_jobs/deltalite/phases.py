@@ -65,14 +65,14 @@ class PhaseRecord:
         self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now_s - self._since_s
         self._phase, self._since_s = phase, now_s
 
-    def end_start(self, driver_s: float | None) -> None:
+    def end_start(self, driver_age_s: float | None) -> None:
         """End the phase `start`, and begin the phase `plan`.
 
-        `driver_s` has the seconds since the start of the driver, which may be older than the record; None if they are
-        unknown.
+        `driver_age_s` has the seconds since the start of the driver, None if they are unknown. The driver may be older
+        than the record.
         """
         self.begin(Phase.PLAN)
-        self._seconds[Phase.START] = max(self._seconds[Phase.START], driver_s or 0.0)
+        self._seconds[Phase.START] = max(self._seconds[Phase.START], driver_age_s or 0.0)
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each phase until now, rounded to milliseconds, in the order of `Phase`.

@@ -54,10 +54,10 @@ def test_the_phase_start_begins_with_the_driver_if_the_driver_is_older_than_the_
     assert record.seconds() == {"start": 9.25, "plan": 1.0}
 
 
-@pytest.mark.parametrize("driver_s", [None, 0.5])
-def test_the_start_is_at_least_the_time_since_the_record_began(record, clock, driver_s):
+@pytest.mark.parametrize("driver_age_s", [None, 0.5])
+def test_the_start_is_at_least_the_time_since_the_record_began(record, clock, driver_age_s):
     clock.now_s += 2
-    record.end_start(driver_s)
+    record.end_start(driver_age_s)
     assert record.seconds() == {"start": 2.0, "plan": 0.0}
 
 

@@ -1,8 +1,8 @@
 """The log store over Hadoop's FileSystem, for tables on any storage that Spark reaches.
 
-`put` implements put-if-absent. The store selects the method at the first write, or in `check_writable`, which a command
-calls before it reads or writes data. Files are opened for byte ranges, so reading a footer transfers only the footer.
-If a reader needs more than 4 MiB of a file, the store copies the file to the driver's disk.
+The module `put` implements put-if-absent. The store selects the method at the first write, or in `check_writable`,
+which a command calls before it reads or writes data. Files are opened for byte ranges, so reading a footer transfers
+only the footer. If a reader needs more than 4 MiB of a file, the store copies the file to the driver's disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.log_store import StoredFile
 
 _READ_POLICY, _RANDOM_ACCESS = "fs.option.openfile.read.policy", "parquet, random"
-# The store copies a file from which more bytes are read by ranges.
+# If more bytes of a file are read by ranges, the store copies the file.
 _MAX_BYTES_BY_RANGES = 4 * LARGE_BYTES
 
 

@@ -138,7 +138,7 @@ def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineForma
 
 
 def has_content(line_format: LineFormat) -> Column:
-    """Whether the line is neither empty nor a comment."""
+    """Whether the line is neither blank nor a comment."""
     has_content = F.col(TEXT).rlike(f"[^{line_format.blank}]")
     return has_content if line_format.comment is None else has_content & ~F.col(TEXT).startswith(line_format.comment)
 

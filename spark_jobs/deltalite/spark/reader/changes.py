@@ -193,7 +193,8 @@ def _rows_of_files(
 def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
     """Return the changed rows of files, by the number of the file. If the result lacks a file, all its rows changed.
 
-    The loop reads the vectors of one file at a time, because their positions can need much memory.
+    A vector also has the rows that earlier versions deleted, so the vectors of many versions can need much memory. The
+    loop reads the vectors of one file at a time.
     """
     selections: dict[int, RowSelection] = {}
     for number, file in enumerate(files):

@@ -17,7 +17,7 @@ from deltalite.spark.runtime.session import settings
 
 
 class NamesError(SchemaMismatchError):
-    """Names in JSON files occur twice in an object, or differ only in case."""
+    """The inferred columns are invalid. Usually, names in JSON objects occur twice or differ only in case."""
 
 
 class ColumnInference:
@@ -40,7 +40,7 @@ class ColumnInference:
         """Return the columns of some files.
 
         Raises:
-            NamesError: names occur twice, or Delta does not have the type of a column.
+            NamesError: names occur twice or differ only in case, or Delta does not have the type of a column.
         """
         # Otherwise Spark merges names in JSON that differ only in case, and reads only one of them.
         is_json = self.files.source.format == "json"

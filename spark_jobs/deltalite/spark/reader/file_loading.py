@@ -1,4 +1,4 @@
-"""Loads source files with one schema, so that no file is lost.
+"""Loads source files, and checks that no file is lost.
 
 The loader reads files with different partition folders separately, and unites the rows by the names of the columns. A
 file without the folder of a partition column has NULL in this column. If some files lie in partition folders, Spark may
@@ -84,7 +84,7 @@ class FileLoader:
     Args:
         spark: the session.
         files: all files of the read.
-        table: the columns of the table, None if they are unknown. Partition values get their types.
+        table: the columns of the table, None if they are unknown. Partition values get the types of the table.
         separation: separates the bad records of CSV and JSON files, None if a bad record fails the query.
         merge_schema: whether the table may get new columns. If not, a value in such a column makes a record bad.
 
@@ -282,8 +282,8 @@ class FileLoader:
     def _types_read_as_text(self) -> Callable[[DataType], bool]:
         """Return a function that says whether a type is read as STRING.
 
-        Spark's reader would round or cut values of such a type.
-        An option that changes the format of the values needs Spark's reader.
+        Spark's reader would round or cut values of such a type. An option that changes the format of the values needs
+        Spark's reader.
         """
         options = {name.lower() for name in self._files.source.options}
         reads_decimals = "locale" not in options and self._files.source.format != "parquet"

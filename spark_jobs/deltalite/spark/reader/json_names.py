@@ -42,7 +42,7 @@ class _Names:
                 return _apply_to_computed(self._entries(text), lambda entries: self._problem_in_map(entries, value))
             case ArrayType(element) if _has_names(element):
                 items = F.from_json(text, "array<string>", self._options)
-                return _first(F.transform(items, lambda item: self.problem_in(item, element)))
+                return _first_problem(F.transform(items, lambda item: self.problem_in(item, element)))
             case _:
                 return _no_problem()
 
@@ -70,7 +70,7 @@ class _Names:
         names = F.transform(entries, lambda entry: entry["key"])
         if not _has_names(value):
             return _repetition(names, names)
-        in_values = _first(F.transform(entries, lambda entry: self.problem_in(entry["value"], value)))
+        in_values = _first_problem(F.transform(entries, lambda entry: self.problem_in(entry["value"], value)))
         return F.coalesce(_repetition(names, names), in_values)
 
 
@@ -93,7 +93,7 @@ def _apply_to_computed(value: Column, function: Callable[[Column], Column]) -> C
     return F.get(F.transform(F.array(value), function), F.lit(0))
 
 
-def _first(problems: Column) -> Column:
+def _first_problem(problems: Column) -> Column:
     return F.get(F.filter(problems, lambda problem: problem.isNotNull()), F.lit(0))
 
 

@@ -4,9 +4,9 @@
   reads them with the types of the table, and fails for a type that it cannot widen.
 - Avro files need a schema in the request.
 - JSON has no types, so Spark infers the columns of the files (`json_files.py`). Columns that the table has are read
-  with its types.
-- CSV files with a header are matched by its names (`csv_files.py`). Without a header, they have the columns of the
-  table, in its order.
+  with the types of the table.
+- The columns of CSV files with a header are matched by name (`csv_files.py`). Without a header, the files have the
+  columns of the table, in the order of the table.
 
 Values of partition folders are texts. Decimals in CSV and JSON, and dates in JSON, are read as texts too, because
 Spark's readers round and cut them. The same holds for decimals in ORC files whose types differ. The reader converts
@@ -74,8 +74,8 @@ def read_source_files(
 
     Raises:
         SourceNotFoundError: a file no longer exists.
-        SourceError: a file cannot be read or has no columns, or the files have partition folders of
-            too many kinds.
+        SourceError: a file cannot be read or has no columns, or the files have partition folders of too many
+            kinds.
         InvalidRequestError: the schema or an option of the source is wrong.
         SchemaMismatchError: the files have the column `file_column` already, the columns of a file do not fit the
             table, or names in JSON objects do not fit together.
@@ -211,7 +211,7 @@ class _Reader:
             if table is None or not is_schema_conflict(error):
                 raise
         schemas = self._stored_schemas(addresses, _MAX_MERGES)
-        if self._files.source.format == "orc":  # its reader makes NULL of a value that does not fit
+        if self._files.source.format == "orc":  # the ORC reader makes NULL of a value that does not fit
             for schema in schemas:
                 self._check_columns(schema, table)
         inferred = wider_columns(schemas)

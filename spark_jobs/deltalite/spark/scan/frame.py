@@ -38,8 +38,7 @@ def scan(
     See `scan_rows` for `disables_float_pushdown`.
 
     Raises:
-        CorruptDataFileError: a deletion vector is missing or damaged, or the log names a data file that Spark cannot
-            name.
+        CorruptDataFileError: a deletion vector is missing or damaged, or Spark cannot use the path of a data file.
         StorageError: the storage does not deliver a deletion vector.
         CorruptLogError: a partition value does not fit the type of its column.
         UnsupportedStorageError: a file lies on a storage that Spark does not reach.

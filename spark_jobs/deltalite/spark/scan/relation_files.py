@@ -53,7 +53,7 @@ _MAX_LITERAL_VALUES = 1_000
 
 
 class RelationFiles:
-    """The files of one relation, with their partition values. The number of a file is its position in the files."""
+    """The files of one relation, with their partition values. The number of a file is its position in `files`."""
 
     def __init__(
         self,
