@@ -91,7 +91,7 @@ def writer(store, request):
 
 
 @pytest.mark.parametrize("first", [b"", b"first", b"a longer first content"])
-def test_a_read_after_a_listing_returns_what_another_writer_wrote_since(store, writer, first):
+def test_a_read_after_a_listing_returns_the_newer_content_of_another_writer(store, writer, first):
     writer.write(NAME, first)
     assert [file.name for file in store.list_from("_delta_log/")] == [NAME]
     writer.write(NAME, b"second content")

@@ -191,15 +191,15 @@ def test_an_error_of_a_google_connector_has_the_class_and_the_reason_of_its_caus
     """The connectors report each answer of the storage as the cause of an `IOException`."""
     class_name, _, message = cause.partition(": ")
     java_cause = SimpleNamespace(toString=lambda: cause, getCause=lambda: None)
-    error = SimpleNamespace(
+    java_error = SimpleNamespace(
         toString=lambda: "java.io.IOException: Upload failed for 'gs://lake/t/1.json'",
         getCause=lambda: java_cause,
         getClass=lambda: SimpleNamespace(getName=lambda: "java.io.IOException", getSuperclass=lambda: None),
     )
-    raised = PySparkException(message="Upload failed")
-    raised._origin = error
+    error = PySparkException(message="Upload failed")
+    error._origin = java_error
     with pytest.raises(StorageError, match=re.escape(f"({class_name}: {message.splitlines()[0]})")) as caught:
-        files.raise_typed(raised, "create", NAME)
+        files.raise_typed(error, "create", NAME)
     assert isinstance(caught.value, StoragePermissionError) is is_denied
 
 

@@ -1,4 +1,4 @@
-"""Logs for tests: a table with every kind of action, and checkpoints, compactions and checksums of other engines."""
+"""Logs for tests: a table with many actions, and checkpoints, compactions and checksums of other engines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)]
 
 
 def rich_store() -> MemoryLogStore:
-    """A table with versions 0 and 1 that uses every kind of action, nulls and special characters."""
+    """A table of two versions with each kind of action that a checkpoint holds, nulls and special characters."""
     store = new_store()
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata", "appendOnly"))
     table_metadata = metadata(
