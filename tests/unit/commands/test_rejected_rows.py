@@ -9,7 +9,7 @@ import pytest
 from deltalite.commands.common.rejected_rows import RejectedRows
 from deltalite.errors import AuditFailedError
 from deltalite.requests import Audit
-from deltalite.spark.write.row_marks import broken_conditions, mark_folder
+from deltalite.spark.write.row_marks import mark_folder, true_conditions
 from tests.unit.builders import struct
 
 FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_share=0.3) for name in ("a", "b"))
@@ -58,6 +58,6 @@ def test_audits_with_the_default_limit_together_reject_at_most_half_of_the_rows(
 
 
 def test_marks_name_the_conditions_and_their_folder_has_an_unused_name():
-    assert [broken_conditions(mark) for mark in ("no", "10", "011")] == [[], [0], [1, 2]]
+    assert [true_conditions(mark) for mark in ("no", "10", "011")] == [[], [0], [1, 2]]
     assert mark_folder(struct(day="string"), ["day"]) == "rejected"
     assert mark_folder(struct(Rejected="string", rejected_="long"), []) == "rejected__"

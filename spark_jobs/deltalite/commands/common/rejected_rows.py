@@ -35,7 +35,7 @@ from deltalite.spark.audits.sampling import sample_rows
 from deltalite.spark.columns.names import unused_name
 from deltalite.spark.reader.quarantined_rows import rejected_rows_as_records
 from deltalite.spark.scan.frame import scan_rows
-from deltalite.spark.write.row_marks import GOOD, broken_conditions
+from deltalite.spark.write.row_marks import GOOD, true_conditions
 from deltalite.spark.write.staging import DataFile
 from deltalite.txn.audits import Measurement, audit_result, failed_audits
 
@@ -177,7 +177,7 @@ class RejectedRows:
         return sum(
             count
             for mark, count in self.row_counts.items()
-            if any(number in numbers for number in broken_conditions(mark))
+            if any(number in numbers for number in true_conditions(mark))
         )
 
     def frame(self, spark: SparkSession) -> DataFrame | None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type, to_spark
-from deltalite.spark.write.row_marks import breaks_condition
+from deltalite.spark.write.row_marks import is_condition_true
 
 AUDIT, REASON, RECORD = "audit", "reason", "record"
 # A record keeps NULL values and microseconds. Timestamps with a time zone are in UTC, and end with `Z`.
@@ -68,7 +68,7 @@ def rejected_rows_as_records(
         reasons: why each audit rejects a row, by the name of the audit, in the order of the marks. A reason is a part
             of a sentence that begins with "The".
     """
-    is_broken = {name: breaks_condition(marks, number) for number, name in enumerate(reasons)}
+    is_broken = {name: is_condition_true(marks, number) for number, name in enumerate(reasons)}
     first_audit = F.coalesce(*(F.when(condition, F.lit(name)) for name, condition in is_broken.items()))
     all_reasons = (F.when(condition, F.lit(reasons[name])) for name, condition in is_broken.items())
     reason = F.concat(F.lit("The "), F.concat_ws(", and the ", *all_reasons), F.lit("."))

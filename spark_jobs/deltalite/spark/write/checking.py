@@ -18,7 +18,7 @@ from deltalite.spark.write.row_marks import GOOD, for_good_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRows:
-    """The numbers of rows that a write would commit, and of those that audits would reject."""
+    """The number of rows that a write would commit, and the number of rows that audits would reject."""
 
     valid: int
     rejected: int
@@ -32,13 +32,13 @@ class CheckedRows:
 def count_valid_rows(
     frame: DataFrame, table: TableSchema, guards: Sequence[Guard], marks: str | None = None
 ) -> CheckedRows:
-    """Compute the rows as a write would, and return their numbers. Write nothing.
+    """Compute the rows as a write would, and count the valid and the rejected rows. Write nothing.
 
-    `marks` is the name of the column with the marks of rejected rows (`row_marks`), if there is one.
+    `marks` is the name of the column with the marks (`row_marks`), None if no audit rejects rows.
 
     Raises:
         ConstraintViolationError: a row breaks a guard.
-        SourceError: a row cannot be computed.
+        SourceError, AmbiguousRowsError, StorageError, InvalidRequestError: see `data_error`.
     """
     observation = Observation()
     mark_name = unused_name(table.physical, "mark")

@@ -115,7 +115,7 @@ def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRule
     """Return the generated columns by name, computed from the other columns of `schema` and cast to their types.
 
     Raises:
-        UnsupportedFeatureError: an expression cannot be computed.
+        UnsupportedFeatureError: an expression cannot be computed, or reads computed columns.
     """
     columns: dict[str, Column] = {}
     if not rules.generated:

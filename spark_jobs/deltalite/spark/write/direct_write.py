@@ -1,13 +1,13 @@
 """Data files that Spark writes in their final place, for storages on which a rename is a copy.
 
-Spark's committers move each file at least once. The committer of structured streaming moves no file: its tasks write
-under unique names, and the driver lists the files of successful tasks in a manifest. This module writes a frame with
-this committer. The manifest lies in a temporary folder on the driver's disk, because a manifest on an object store
-costs about forty requests.
+Spark's usual committers move each file at least once. The committer of structured streaming moves no file: its tasks
+write under unique names, and the driver lists the files of successful tasks in a manifest. This module writes a frame
+with the streaming committer. The manifest lies in a temporary folder on the driver's disk, because a manifest on an
+object store costs about forty requests.
 
-Like `native_relation` this module uses Spark's internals. If they have changed, it raises `DirectWriteError`. The
-caller then uses the public writer, which also copies each file. Tested with PySpark 4.3, classic sessions; PySpark 4.0
-has the manifest's class in another package.
+Like `native_relation`, this module uses Spark's internals. If they have changed, it raises `DirectWriteError`. The
+caller then uses the public writer, which copies each file. Tested with PySpark 4.3, classic sessions; PySpark 4.0 has
+the manifest's class in another package.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def write_directly(
 ) -> list[str]:
     """Write the rows as Parquet files below `uri`, a new directory. Return the files as percent-encoded URIs.
 
-    The directory may also have files of failed tasks. Spark's errors for the rows are raised unchanged.
+    The directory may also contain files of failed tasks. Spark's errors for the rows are raised unchanged.
 
     Raises:
-        DirectWriteError: this Spark has no such committer, and nothing was written. Or the manifest is not as expected,
-            and there may be files. Use the public writer.
+        DirectWriteError: this Spark does not have the expected committer, or its manifest is not as expected. Files may
+            have been written. Use the public writer.
     """
     with tempfile.TemporaryDirectory(prefix="deltalite-") as folder:
         manifest = Path(folder, "manifest")

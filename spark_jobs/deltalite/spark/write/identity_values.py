@@ -1,8 +1,8 @@
 """Values of IDENTITY columns for new rows, without gaps.
 
-The executors keep the rows during the write, because they are counted before they are numbered. Each partition then
-gets a separate range of numbers. Spark computes a lost partition again. If it then has more rows, the write fails, so
-no value is used twice. Protocol: Identity Columns.
+The executors keep the rows during the write, because the rows are counted before they are numbered. Each partition then
+gets a separate range of numbers. In `fill_identities`, Spark computes a lost partition again. If the partition then has
+more rows, the write fails, so no value is used twice. Protocol: Identity Columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
 
     Raises:
         ConstraintViolationError: a column has no values left.
-        SourceError: a row cannot be computed.
+        SourceError, AmbiguousRowsError, StorageError, InvalidRequestError: see `computing_rows`.
     """
     if not columns:
         yield rows, 0
@@ -46,13 +46,10 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
 def fill_identities_of_good_rows(
     rows: DataFrame, columns: Sequence[IdentityColumn], marks: str
 ) -> tuple[DataFrame, int]:
-    """Return the rows with values in these columns of the rows without a mark, and the number of these rows.
+    """Return all rows, and the number of good rows. Only good rows get values in these columns.
 
     The rows are computed once, so that a row is either numbered or rejected. `marks` is the column with the marks
-    (`row_marks`).
-
-    Raises:
-        ConstraintViolationError, SourceError: see `fill_identities`.
+    (`row_marks`). Raises the errors of `fill_identities`.
     """
     computed_rows = compute_once(rows)
     is_good = column_named(marks) == GOOD
@@ -81,10 +78,10 @@ def _with_values(rows: DataFrame, columns: Sequence[IdentityColumn], counts: Seq
     """Return the rows with values in the columns. `counts` has the number of rows in each partition."""
     offsets = list(accumulate(counts, initial=0))[:-1]
     index = F.spark_partition_id() + 1  # SQL counts the items of an array from 1
-    row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER_MASK))
+    row_number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER_MASK))
     message = F.lit("A partition of the rows has grown while identity values were assigned.")
-    is_counted = F.coalesce(F.try_element_at(F.lit(list(counts)), index), F.lit(0)) > row
-    number = F.when(is_counted, F.element_at(F.lit(offsets), index) + row).otherwise(
+    is_counted = F.coalesce(F.try_element_at(F.lit(list(counts)), index), F.lit(0)) > row_number
+    number = F.when(is_counted, F.element_at(F.lit(offsets), index) + row_number).otherwise(
         F.raise_error(message).cast("long")
     )
     values = {c.name: (F.lit(c.next_value) + number * F.lit(c.step)).cast("long").alias(c.name) for c in columns}

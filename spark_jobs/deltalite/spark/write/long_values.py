@@ -1,7 +1,7 @@
 """Partition values that cannot be folder names.
 
-Spark writes each partition into a folder with the escaped value as its name. File systems allow names of 255 bytes, and
-one name is reserved for null. A longer value, or the text of the reserved name, gets a stand-in: a folder name with the
+Spark writes each partition into a folder with the escaped value in its name. File systems allow names of 255 bytes, and
+one text is reserved for null. A value that is too long, or equal to the reserved text, gets a stand-in: a text with the
 hash of the value. The log gets the value itself, because directory names have no meaning for readers. If the value of a
 used stand-in is not known in advance, the rows are read again, once for each partition column.
 Protocol: Add File and Remove File (`partitionValues`).
@@ -39,12 +39,12 @@ def folder_text(text: Column, name: str) -> Column:
 
 
 def long_values(
-    folders: Iterable[str | None], rows: DataFrame, texts: Mapping[str, Column], known_values: Iterable[str]
+    folder_values: Iterable[str | None], rows: DataFrame, texts: Mapping[str, Column], known_values: Iterable[str]
 ) -> dict[str, str]:
     """Return the value behind each stand-in.
 
     Args:
-        folders: the values in the folder names.
+        folder_values: the values in the folder names.
         rows: the written rows.
         texts: for each partition column, its text as an expression over the rows.
         known_values: values that may occur. For stand-ins of other values, the rows are read again.
@@ -52,7 +52,7 @@ def long_values(
     Raises:
         SourceError: the rows have other values in the second read.
     """
-    stand_ins = {value for value in folders if value is not None and value.startswith(_STAND_IN_PREFIX)}
+    stand_ins = {value for value in folder_values if value is not None and value.startswith(_STAND_IN_PREFIX)}
     if not stand_ins:
         return {}
     values = {_stand_in(text): text for text in known_values}
@@ -63,8 +63,8 @@ def long_values(
         values |= {row["folder"]: row["text"] for row in rows_with_stand_in}
     if unknown_stand_ins := stand_ins - values.keys():
         raise SourceError(
-            f"The input was read twice, because partition values cannot be folder names ({len(unknown_stand_ins)}). "
-            "The second read returned other values.",
+            "The input was read twice, because some partition values cannot be folder names. The second read lacked "
+            f"{len(unknown_stand_ins)} of these values.",
             remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
     return {stand_in: values[stand_in] for stand_in in stand_ins}

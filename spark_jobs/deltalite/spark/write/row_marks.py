@@ -1,9 +1,9 @@
-"""Marks of rejected rows: a write puts the rows with a mark into separate files, in the same pass as the other rows.
+"""Marks that tell rejected rows from good rows: one pass writes both, but the rows of each mark into separate files.
 
 The mark of a row is a text. `GOOD` stands for a row that no condition rejects. Otherwise the text has one digit for
-each condition: 1 if the condition is true for the row. A condition that is NULL rejects no row. Spark writes the rows
-of each mark into a folder with the mark in its name, and commits the files of a task together. So a row is in exactly
-one file, also if the query is not deterministic or if Spark repeats a task.
+each condition: 1 if the condition is true for the row, else 0. A condition that is NULL rejects no row. Spark writes
+the rows of each mark into a folder with the mark in its name, and commits the files of a task together. So a row is in
+exactly one file, even if the query is not deterministic or if Spark repeats a task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltalite.spark.columns.types import char_metadata
 
 GOOD = "no"
 OPEN_FILES = 4
-"""The files that a task of a table without partitions writes at once. Without this limit Spark would sort the rows."""
+"""The number of files that a task writes at once if only the marks have folders. By default Spark sorts the rows."""
 _FOLDER_STEM = "rejected"
 _TRUE, _FALSE = "1", "0"
 
@@ -42,11 +42,11 @@ def with_marks(
     digits = F.concat(*(F.when(condition, _TRUE).otherwise(_FALSE) for condition in conditions))
     mark = F.when(digits.contains(_TRUE), digits).otherwise(GOOD).alias(name)
     names = {column.lower() for column in partition_columns}
-    texts = [f for f in schema if f.name.lower() in names and may_be_empty(f)]
-    if not texts:
+    text_fields = [f for f in schema if f.name.lower() in names and may_be_empty(f)]
+    if not text_fields:
         return rows.select("*", mark), name
-    read_texts = {f.name: as_in_log(f).alias(f.name, metadata=char_metadata(f)) for f in texts}
-    kept_names = {f.name: unused_name(schema, f"text{number}") for number, f in enumerate(texts)}
+    read_texts = {f.name: as_in_log(f).alias(f.name, metadata=char_metadata(f)) for f in text_fields}
+    kept_names = {f.name: unused_name(schema, f"text{number}") for number, f in enumerate(text_fields)}
     as_read = rows.select(
         *(read_texts.get(column, column_named(column)) for column in rows.columns),
         *(column_named(column).alias(kept_name) for column, kept_name in kept_names.items()),
@@ -56,7 +56,7 @@ def with_marks(
 
 
 def for_good_rows(guards: Sequence[Guard], marks: str) -> list[Guard]:
-    """Return guards that check only the rows without a mark in the column `marks`."""
+    """Return guards that check only the rows with the mark `GOOD` in the column `marks`."""
     is_rejected = column_named(marks) != GOOD
     return [replace(guard, condition=is_rejected | guard.condition) for guard in guards]
 
@@ -73,11 +73,11 @@ def mark_folder(schema: StructType, folder_columns: Sequence[str]) -> str:
     return name
 
 
-def broken_conditions(mark: str) -> list[int]:
-    """Return the numbers of the conditions that are true for the rows with a mark."""
+def true_conditions(mark: str) -> list[int]:
+    """Return the numbers, from 0, of the conditions that are true for the rows with this mark."""
     return [] if mark == GOOD else [number for number, digit in enumerate(mark) if digit == _TRUE]
 
 
-def breaks_condition(marks: str, number: int) -> Column:
-    """Return whether the condition of a number is true for a rejected row, whose mark is in the column `marks`."""
+def is_condition_true(marks: str, number: int) -> Column:
+    """Return whether the mark in the column `marks` says that the condition with this number, from 0, is true."""
     return F.substring(column_named(marks), number + 1, 1) == _TRUE

@@ -3,7 +3,7 @@
 - Spark writes into a new directory below the table. A write lists only this directory, never the table.
 - If a rename is cheap, the name of the directory begins with `_`, so that no engine reads it as data. `publish` renames
   the files to the usual layout. On an object store the name is a short random prefix, and the files stay there.
-- The context manager removes uncommitted files on exit. If the process is killed, the files remain until a vacuum.
+- `StagedWrite` removes uncommitted files on exit. If the process is killed, the files remain until a vacuum.
 - Spark converts partition values to text before they become directory names, so that the log gets exactly the text that
   Delta requires. `long_values` handles values that cannot be directory names.
 
@@ -59,7 +59,7 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
-# Spark 4.3 shreds variants by default, but Delta forbids this in most tables. The last setting is for tests of Spark.
+# Spark 4.3 shreds variants by default, but Delta forbids this in most tables. The last setting would force it.
 _SHRED_VARIANTS = {"spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.inferShreddingSchema": "true"}
 _DO_NOT_SHRED_VARIANTS = {
     "spark.sql.variant.inferShreddingSchema": "false",
@@ -103,7 +103,7 @@ class DataFile:
     def task(self) -> int | None:
         """The number of the Spark task that wrote the staged file, or None if the name lacks it.
 
-        A published file may have another, random name, so its number means nothing.
+        The number means nothing for a published file, which may have a random name.
         """
         match = _TASK_NUMBER_PATTERN.match(self.name.rpartition("/")[2])
         return None if match is None else int(match[1])
@@ -116,8 +116,8 @@ class WriteLayout:
     - `partition_columns`: the physical names.
     - `optimize`: whether Spark rebalances the rows, so that files are neither small nor very large.
     - `random_prefixes`: whether files lie in folders with random names, not in folders of partition values.
-    - `open_files`: the limit on the files that a task writes at once. With this limit Spark need not sort the rows.
-    - `row_group_bytes`: the approximate size of a row group; by default Spark's.
+    - `open_files`: the number of files that a task may write at once without sorting its rows. None: Spark's default.
+    - `row_group_bytes`: the approximate size of a row group, None for Spark's default.
     - `shreds_variants`: whether Spark may store the paths that many variants have as typed columns. Spark 4.0 does not.
     - `materializes_partition_columns`: whether the data files have the partition columns too, after the other columns.
     """
@@ -132,10 +132,10 @@ class WriteLayout:
     materializes_partition_columns: bool = False
 
     def folder_columns(self, schema: StructType) -> dict[str, str]:
-        """Return the name of each partition column in the names of Spark's folders, by physical name.
+        """Return the name that each partition column has in Spark's folders (`name=value`), by physical name.
 
-        Spark leaves the columns of folders out of the files. If the files have the partition columns too, the folders
-        need names that no column of `schema` has.
+        Spark leaves the columns of folders out of the files. If the files need the partition columns too, the folders
+        get names that no column of `schema` has.
         """
         if not self.materializes_partition_columns:
             return {name: name for name in self.partition_columns}
@@ -149,7 +149,7 @@ class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
     Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
-    keeps. `is_first_write` says that the table has no version yet. On an object store, only such a write has a staging
+    keeps. `is_first_write` says that the table has no version yet. On an object store, only a first write has a staging
     folder. The folder marks the files of a killed write (`foreign_entry`), and costs about a dozen requests.
     """
 
@@ -219,17 +219,18 @@ class StagedWrite:
             table: the schema to write with.
             guards: the checks of each row.
             folder: the target folder in the table: empty, or a name that ends with `/`.
-            known_values: partition values that may occur. If a value is too long for a folder name and is not among
-                them, the rows are read again.
-            marks: the name of the column with the marks of rejected rows (`row_marks`), if there is one. The rows of
-                each mark go to separate files. The guards do not check rejected rows.
+            known_values: partition values that may occur. If another value cannot be a folder name, the rows are read
+                again (`long_values`).
+            marks: the name of the column with the marks (`row_marks`), None if no audit rejects rows. The rows of each
+                mark go to separate files. The guards do not check rejected rows.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
-            SourceError: a row cannot be computed, or a second computation returns other rows.
-            StoragePermissionError, StorageError: the table's folder cannot be written.
+            SourceError: a second read of the rows returns other partition values.
+            SourceError, AmbiguousRowsError, StorageError, InvalidRequestError: see `data_error`.
+            StoragePermissionError, StorageError, InvalidTableAddressError: the table's folder cannot be written.
         """
-        # The staging folder is created first, which gives a short error if the table's folder is not writable.
+        # If the table's folder is not writable, this call raises a short error. Spark's error would be long.
         if self._has_staging:
             self._folder.make(self._staging)
         if self._folder.has_cheap_rename:
@@ -311,11 +312,11 @@ class StagedWrite:
         return self._files_below(target, folder_columns)
 
     def _files_in_place(self, target: str, uris: Sequence[str], folder_columns: Mapping[str, str]) -> list[DataFile]:
-        """Return the files of successful tasks, which have these URIs, and remove the files of failed tasks."""
+        """Return the files with these URIs, or raise `DirectWriteError` if one is missing. Remove all other files."""
         names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in uris}
         files = {file.name: file for file in self._files_below(target, folder_columns)}
-        for name_of_failed_task in files.keys() - names:
-            self._folder.remove(name_of_failed_task)
+        for leftover_name in files.keys() - names:
+            self._folder.remove(leftover_name)
         missing_names = names - files.keys()
         if missing_names:
             raise DirectWriteError(f"Spark's committer names files that do not exist, such as {min(missing_names)}")
@@ -323,7 +324,7 @@ class StagedWrite:
 
     def _move(self, file: DataFile) -> DataFile:
         """Move a staged file to its place in the table, and return it with its new name."""
-        staged_path = file.name.split("/", 3)[3]
+        staged_path = file.name.split("/", 3)[3]  # without STAGING_DIR, the folder of the operation and its subfolder
         if file.mark is not None:
             staged_path = staged_path.partition("/")[2]  # the first folder has the mark
         base = staged_path.rpartition("/")[2]
@@ -362,7 +363,7 @@ def _unique_name(base: str) -> str:
 
 
 def _with_mark(file: DataFile, marks: str | None) -> DataFile:
-    """Return a file with the mark that the folder column `marks` has, if there is such a column."""
+    """Return a file whose `mark` is the value of the column `marks`. Without this column, return it unchanged."""
     if marks is None:
         return file
     values = dict(file.partition_values)
@@ -379,7 +380,7 @@ def _settings(table: TableSchema, layout: WriteLayout, *, has_marks: bool) -> Ma
 
 
 def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:
-    """Return the partition columns as the text of the log."""
+    """Return the text of each partition column in the log's spelling, by physical name."""
     return {f.name: partition_text(column_named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
 
 
@@ -391,9 +392,9 @@ def _rows_to_write(
     layout: WriteLayout,
     mark_folders: Mapping[str, str],
 ) -> DataFrame:
-    """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced.
+    """Return the rows with the columns of the files and of the folders, with a rebalance hint if the layout optimizes.
 
-    `mark_folders` has the folder of the column with marks, if there is one. It is the first folder.
+    `mark_folders` maps the column with the marks, if there is one, to its folder column, which comes first.
     """
     file_columns = [column_named(f.name) for f in schema if f.name not in folder_columns]
     if layout.materializes_partition_columns:
@@ -432,10 +433,10 @@ def _text_without_zone(column: Column, *, separator: str) -> Column:
 
 
 def foreign_entry(folder: TableFolder) -> str | None:
-    """Return the name of a visible file or folder below the root of a table without commits, or None.
+    """Return the name of a visible file or folder in the root of a table without commits, or None.
 
-    If there is a staging folder, the other files are leftovers of a write that was killed before its commit. The
-    function then returns None.
+    If there is a staging folder, the function returns None: the other files are leftovers of a write that was killed
+    before its commit.
     """
     names = folder.names()
     if STAGING_DIR in names:
