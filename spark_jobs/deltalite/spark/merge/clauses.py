@@ -52,9 +52,9 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType,
 
     Without `merge_schema`, the schema does not change. With `merge_schema`:
 
-    - If a clause has `*`, the table gets all columns of the source that it lacks. With `widens`, its columns also get
-      the wider types of the source.
-    - Otherwise it gets the columns that a clause assigns and that the source has.
+    - If a clause has `*`, the table gets all columns of the source that it lacks. With `widens`, its existing columns
+      also get the wider types of the source (`widens_automatically`).
+    - Otherwise the table gets the columns that a clause assigns and that the source has.
 
     Raises:
         SchemaMismatchError: a new column has the type void.
@@ -96,12 +96,14 @@ def merge_actions(
 ) -> MergeActions:
     """Resolve all clauses, and return their actions.
 
+    `base_schema` and `schema` are the table's columns before and after the merge.
+
     Raises:
         InvalidRequestError: a condition or value is wrong, a column does not exist, or an update sets an IDENTITY
             column.
         SchemaMismatchError: a value has a type that its column cannot take, the source lacks a column, or an insert
             sets a column that is GENERATED ALWAYS AS IDENTITY.
-        UnsupportedFeatureError: the default of a column cannot be computed here.
+        UnsupportedFeatureError: the default of a column cannot be computed.
     """
     target = no_rows(spark, base_schema).alias(TARGET)
     no_source_rows = no_rows_of_source(source)
@@ -166,7 +168,7 @@ class _StarResolver:
         self._optional_columns = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
 
     def assigned_values(self, parameter: str) -> dict[Path, AssignedValue]:
-        """Return the source column for each column of the table that the source has.
+        """Return the source column for each column of the table that the source has, by path.
 
         Raises:
             SchemaMismatchError: the source lacks a column that it must have.

@@ -1,9 +1,9 @@
 """The conditions that the ON of a merge implies for each side alone.
 
 Spark's optimizer finds these conditions: it moves the conditions on the target below the join, and infers more
-conditions from equalities. The conditions on the target skip files. The equalities give the keys, and the values of the
-keys in the source skip more files. A condition that has no exact predicate skips no file. delta-spark prunes by the
-conjuncts of ON on the target, and not by the source's keys.
+conditions from equalities. The conditions on the target skip files. The equalities give the keys. The source's values
+of the keys skip more files (`source_keys`). A condition that has no exact predicate skips no file. delta-spark prunes
+by the conjuncts of ON on the target, and not by the source's keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,13 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCondition:
-    """ON as a column, the predicate that it implies for the target, its keys, and the source columns that it reads."""
+    """The condition ON of a merge.
+
+    - `column`: ON as a column.
+    - `on_target`: the predicate that ON implies for the target.
+    - `keys`: the equalities of a target column and a source value.
+    - `source_columns`: the names of the source columns that ON reads.
+    """
 
     column: Column
     on_target: Predicate
@@ -58,7 +64,7 @@ class JoinCondition:
 
 
 def join_condition(spark: SparkSession, text: str, target: StructType, source: DataFrame) -> JoinCondition:
-    """Parse and analyze the condition ON, and return it.
+    """Parse and analyze the SQL `text` of the condition ON, and return the condition.
 
     Raises:
         InvalidRequestError: ON does not parse, names unknown columns, is not boolean, is not deterministic, or holds a
@@ -77,13 +83,13 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
         return JoinCondition(column=column, on_target=Constant(truth=False), keys=(), source_columns=read_columns)
     if plan.getClass().getSimpleName() != "Join":
         return JoinCondition(column=column, on_target=Constant(truth=True), keys=(), source_columns=read_columns)
-    ids = {plan.left().output().apply(n).exprId().id() for n in range(plan.left().output().size())}
+    target_ids = {plan.left().output().apply(n).exprId().id() for n in range(plan.left().output().size())}
     filters = _filters(plan.left())
     on_target = conjunction([predicate_of(spark, condition, target) for condition in filters])
     keys = (
         ()
         if plan.condition().isEmpty()
-        else tuple(_keys(plan.condition().get(), ids, target, from_spark(source.schema)))
+        else tuple(_keys(plan.condition().get(), target_ids, target, from_spark(source.schema)))
     )
     return JoinCondition(column=column, on_target=on_target, keys=keys, source_columns=read_columns)
 
@@ -127,8 +133,8 @@ def _key_pair(
 ) -> KeyPair | None:
     """Return the key if each side is a column, or a cast of a column that never fails; else None.
 
-    A cast of the target column must keep all of its values. A cast of the source column may be from a timestamp to a
-    date.
+    A cast of the target column must keep all values of the column. A cast of the source column may also be from a
+    timestamp to a date.
     """
     path = (_operand_of_cast(target_side, target) or target_side).path()
     member, source_value = None if path is None else member_at(target, path), _source_value(source_side, source)
@@ -148,7 +154,7 @@ def _key_pair(
 
 
 def _operand_of_cast(node: ConditionNode, schema: StructType) -> ConditionNode | None:
-    """Return the operand of a cast to a type that holds all of its values, else None."""
+    """Return the column below a cast that keeps all values of the column; None for any other node."""
     if node.kind != "Cast":
         return None
     (child,) = node.children

@@ -117,7 +117,7 @@ def find_matches(
 
     Raises:
         InvalidRequestError: ON, or the condition of a clause, cannot be computed for a row.
-        CorruptDataFileError: a file of the table cannot be read.
+        CorruptDataFileError, UnsupportedFeatureError: a file of the table cannot be read (`reading_table`).
     """
     source, columns = merge.source, merge.columns
     source_frame = broadcast_if_small(source.frame, source.size).alias(SOURCE)

@@ -22,8 +22,8 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowCo
 def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> ChangedRows:
     """Apply the clauses to the addressed rows of files, and return the rows with their actions.
 
-    The rows have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows,
-    only pairs with an action are joined.
+    `rows` have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows, only
+    pairs with an action are joined.
     """
     base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
     matched, not_matched_by_source = merge.actions.matched, merge.actions.not_matched_by_source
@@ -60,7 +60,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> Chan
 
 
 def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
-    """Return the new rows of updates, as `ChangedRows.updated` has them, without a read of the table.
+    """Return the new rows of updates in the form of `ChangedRows.updated`, without a read of the table.
 
     Call this only if `updates_read_target` is false and the table has no row ids.
     """
@@ -74,7 +74,7 @@ def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
 
 
 def counts_without_match(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> dict[int, dict[int, int]]:
-    """Return the number of target rows without a match, by file number and by action."""
+    """Count the target rows without a match to which an action applies, by file number and by action number."""
     columns = merge.columns
     pairs = matches.pairs.select(column_named(columns.pair_file), column_named(columns.pair_row))
     small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))
@@ -90,7 +90,7 @@ def counts_without_match(rows: DataFrame, matches: Matches, merge: ResolvedMerge
 
 
 def inserted_rows(matches: Matches, merge: ResolvedMerge) -> NewRows:
-    """Return the new rows: those that a clause makes from source rows without a match."""
+    """Return the new rows that the insert clauses make from source rows without a match."""
     source, columns, not_matched = merge.source, merge.columns, merge.actions.not_matched
     keys = broadcast_if_small(matches.pairs.select(column_named(columns.key)), Size.of_addresses(matches.count))
     unmatched = source.frame.join(keys, columns.key, "left_anti").alias(SOURCE)

@@ -1,8 +1,8 @@
 """The values of the source's keys as a predicate on the target. A file without any of these values cannot match.
 
 For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
-lowest to the highest value. If several files remain, all types except strings get several smaller ranges. The size of
-the predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
+lowest to the highest value. If several files remain, keys of all types except strings get several smaller ranges. The
+size of the predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """A key with its lowest and highest value, encoded."""
+    """A key with its lowest and highest value in the form of `_encoded`. `has_nulls`: whether the source has a null."""
 
     key: KeyPair
     low: Any
@@ -67,7 +67,7 @@ def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: S
     `source` should be the result of `compute_once`, because the function makes one pass over it, and one more for each
     key that is a partition column.
     """
-    usable_keys = [key for key in keys if _is_ordered(key.source_type) and _is_ordered(key.target_type)]
+    usable_keys = [key for key in keys if _can_have_range(key.source_type) and _can_have_range(key.target_type)]
     aggregates: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
     for key in usable_keys:
         value = _encoded(key)
@@ -106,9 +106,10 @@ def ranges_predicate(source: DataFrame, keys: SourceKeys) -> Predicate:
 
 
 def _value_list(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
-    """Return the list of values for a partition column.
+    """Return the predicate that lists the key's values in the source, if the key is a partition column.
 
-    None for other columns, for char columns, for too many values, and if a value does not fit the type of the column.
+    Return None for other columns, for char columns, for too many values, and if a value does not fit the type of the
+    column.
     """
     if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
@@ -156,7 +157,7 @@ def _with_nulls(key: KeyPair, predicate: Predicate, *, has_nulls: bool) -> Predi
     return Or((predicate, IsNull(key.target))) if key.null_safe and has_nulls else predicate
 
 
-def _is_ordered(data_type: DataType) -> bool:
+def _can_have_range(data_type: DataType) -> bool:
     """Whether a key of this type can have a range: strings, integers, decimals, dates and timestamps.
 
     Floating point is left out because of NaN.

@@ -30,7 +30,7 @@ class Size:
     size_bytes: int
 
     def with_addresses(self, count: int) -> Size:
-        """Estimate the size of `count` such rows with their addresses."""
+        """Estimate the size of `count` rows of the same average size, each with an address."""
         row_size = self.size_bytes // self.count if self.count else 0
         return Size(count=count, size_bytes=count * (row_size + _ADDRESS_BYTES))
 

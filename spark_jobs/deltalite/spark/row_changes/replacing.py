@@ -1,7 +1,7 @@
-"""The files that a write replaces, and the rows of them that survive.
+"""The files that a write replaces, and the surviving rows of these files.
 
-A write replaces all files, those of some partitions, or the rows that match a predicate. A file with some matching rows
-is rewritten without them; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
+A write replaces all files, the files of some partitions, or the rows that match a predicate. A file with matching rows
+is rewritten without these rows; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deltalite.txn.proposal import ReadSet, RowTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The replaced files, and their rows.
+    """The replaced files, and the rows of rewritten files.
 
     - `removed_files`: the files of which all rows are deleted.
     - `rewritten_files`: the files that are written again without their deleted rows, perhaps without any row.
     - `reads`: the read set of the write.
-    - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`, or None.
-    - `deleted`: the deleted rows of the rewritten files, or None.
+    - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`.
+    - `deleted`: the deleted rows of the rewritten files. Both are None if no file is rewritten.
     - `matched_row_count`: the number of deleted rows, or None if they were not counted.
     """
 
@@ -51,7 +51,7 @@ class Replacement:
         deleted: DataFrame | None = None,
         matched_row_count: int | None = None,
     ) -> Replacement:
-        """Return the replacement of files that `row_test` selected or, without it, that the caller knows by name."""
+        """Return the replacement of files. `row_test` selected them; it is None for the files of an earlier run."""
         keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
         reads = ReadSet(keys=keys, row_tests=() if row_test is None else (row_test,))
         return cls(
@@ -90,7 +90,8 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     Raises:
         InvalidRequestError: the predicate is wrong, or cannot be computed for a row. The message names
             `replace_where`.
-        CorruptDataFileError: a file cannot be read.
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError, UnsupportedFeatureError: see
+            `selection` and `matching_rows_by_file`.
     """
     candidates = selection(spark, snapshot, predicate, parameter="replace_where")
     no_files = snapshot.files.slice(0, 0)

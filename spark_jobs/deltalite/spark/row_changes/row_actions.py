@@ -1,10 +1,11 @@
 """The actions of a request on single rows, as Spark columns: the condition, and the new row.
 
 An action is resolved against the schema of its rows before a row is read. So wrong names, types and functions are found
-early, and the error names the parameter and the text. Values are expressions over the old row. An action may also set a
-single member of a struct. The table computes a generated column if an action does not name it or sets it to DEFAULT. An
-insert treats an IDENTITY column in the same way, and an update must not name it. For any other column DEFAULT is the
-column's default, or NULL without a default.
+early, and the error names the parameter and the text. A value is an expression over the old row, the source row or
+both. An update may also set a single member of a struct. The table computes a generated column if an action does not
+name the column, or sets it to DEFAULT. This also holds for an IDENTITY column in an insert. An update must not name an
+IDENTITY column. For any other column, DEFAULT is the column's default, or NULL without a default.
+
 delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
 """
 
@@ -50,7 +51,7 @@ class RowAction:
     """An action on the rows for which `condition` is true, or on every row without a condition.
 
     `values` has a value for each column of the table, in order; it is empty for a delete. `set_columns` are the columns
-    that the request sets.
+    that the request sets to a value, and does not leave to the table.
     """
 
     kind: ActionKind
@@ -76,6 +77,10 @@ class AssignedValue:
 
 class RowActionResolver:
     """Resolves the actions on rows of one table.
+
+    The methods raise InvalidRequestError for a wrong name, a wrong SQL text or a combination that an action does not
+    allow, SchemaMismatchError for a value that its column cannot take, and UnsupportedFeatureError for a default that
+    cannot be computed.
 
     Args:
         rows: rows of the schema that the actions use. The table's columns have the alias `target`.
@@ -143,7 +148,7 @@ class RowActionResolver:
     def insert(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
         """Return the action that inserts a row, with a default or NULL for each column without a value."""
         by_column = _without_computed(self._by_column(assignments, parameter))
-        self._check_allows_values(by_column, parameter)
+        self._refuse_identity_values(by_column, parameter)
         values = []
         for field in self._schema:
             values_of_column = by_column.get(field.name)
@@ -268,7 +273,7 @@ class RowActionResolver:
         return F.struct(*members)
 
     def _merged_struct(self, old: Column, to_type: StructType, new: AssignedValue, path: str) -> Column:
-        """Return the new struct, with the old values of members that it lacks."""
+        """Return the struct `new` as `to_type`, with the old values of the members that `new` lacks."""
         from_type = new.type
         if not isinstance(from_type, StructType) or all(from_type.find(f.name) is not None for f in to_type):
             return assign_value(
@@ -297,7 +302,7 @@ class RowActionResolver:
             members.append(member.alias(field.name))
         return F.when(new.value.isNotNull(), F.struct(*members))
 
-    def _check_allows_values(self, by_column: Mapping[str, object], parameter: str) -> None:
+    def _refuse_identity_values(self, by_column: Mapping[str, object], parameter: str) -> None:
         """Refuse values for columns that are GENERATED ALWAYS AS IDENTITY."""
         for column in self._rules.identities:
             if column.name in by_column and not column.allows_explicit:

@@ -31,12 +31,11 @@ from deltalite.spark.write.identity_values import fill_identities
 def fill_new_identities(
     rows: NewRows, identities: Sequence[IdentityColumn]
 ) -> Iterator[tuple[NewRows, Sequence[IdentityColumn], int]]:
-    """Yield the rows with values in the IDENTITY columns that actions leave out, these columns, and the value count.
+    """Fill the IDENTITY columns that actions leave out. Yield the rows, these columns, and the number of filled rows.
 
     Raises:
-        InvalidRequestError: actions leave out different columns.
-        ConstraintViolationError: a column has no values left.
-        SourceError: a row cannot be computed.
+        InvalidRequestError: actions leave out different columns. An action may also leave out none.
+        ConstraintViolationError, SourceError, AmbiguousRowsError, StorageError: see `fill_identities`.
     """
     if not identities:
         yield rows, (), 0
@@ -58,9 +57,9 @@ def fill_new_identities(
 def apply_rules(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
-    """Return the rows, after the texts of new rows were fitted to their types and generated columns were computed.
+    """Fit the texts of new rows to their types, compute the generated columns of new rows, and return all rows.
 
-    A generated column that the action sets keeps its value.
+    A generated column that the action sets keeps its value. `action` is the column with the numbers of `actions`.
     """
     rows = fit_texts(rows, schema, where=column_named(action).isNotNull())
     generated = generated_columns(rows.sparkSession, schema, rules)
@@ -78,10 +77,10 @@ def apply_rules(
 def new_row_guards(
     spark: SparkSession, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> list[Guard]:
-    """Return the guards that every new row must satisfy."""
+    """Return the guards that every new row must satisfy. `action` is the column with the numbers of `actions`."""
     set_names = {name for row_action in actions.values() for name in row_action.set_columns}
     set_columns = StructType(tuple(field for field in schema if field.name in set_names))
     guards = not_null_guards(schema) + length_guards(schema)
     guards += rule_guards(spark, set_columns, schema, rules, requested_keys=())
-    is_old: Column = column_named(action).isNull()
-    return [replace(guard, condition=is_old | guard.condition) for guard in guards]
+    is_copied: Column = column_named(action).isNull()
+    return [replace(guard, condition=is_copied | guard.condition) for guard in guards]

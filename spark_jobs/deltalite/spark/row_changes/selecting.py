@@ -1,8 +1,8 @@
 """The files with rows for which a condition is true, and the number or the positions of these rows.
 
-Spark evaluates a condition on partition columns alone on the distinct partition values. So any expression works, no
-file is read, and all or none of a file's rows match. For any other condition, files are skipped by their statistics.
-Only the columns that the condition names are read from the remaining files.
+If a condition reads only partition columns, Spark evaluates it on the distinct partition values. So any expression
+works, no file is read, and all or none of a file's rows match. For any other condition, files are skipped by their
+statistics. Only the columns that the condition names are read from the remaining files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parame
     """Return the files that may hold rows for which a condition (SQL) is true.
 
     Raises:
-        InvalidRequestError: the condition is wrong. The message names `parameter`.
+        InvalidRequestError: the condition is wrong, or fails for a partition value. The message names `parameter`.
         CorruptLogError, UnsupportedFeatureError: see `PartitionKeys.key`.
     """
     predicate = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
@@ -74,11 +74,14 @@ def matching_rows_by_file(
     *,
     parameter: str,
 ) -> dict[int, int]:
-    """Return the number of matching rows of each file with such rows, by the position of the file in the candidates.
+    """Count the matching rows of each file. Return the counts by the position of the file in `candidates.files`.
+
+    Files without matching rows are left out.
 
     Raises:
         InvalidRequestError: the condition cannot be computed for a row.
-        CorruptDataFileError: a file cannot be read.
+        CorruptDataFileError, UnsupportedFeatureError: a file cannot be read (`reading_table`).
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     rows = _matching_rows(spark, snapshot, candidates, condition, columns)
     matches = rows.frame.groupBy(column_named(columns.file)).count()
@@ -88,10 +91,13 @@ def matching_rows_by_file(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingRows:
-    """The matching rows of files, by the position of the file in the candidates. Only files with such rows are present.
+    """The matching rows of each file, by the position of the file in `Selection.files`.
+
+    Files without matching rows are left out.
 
     - `counts`: the number of matching rows.
-    - `positions`: the positions of these rows in the file, strictly increasing; None if there are very many.
+    - `positions`: the positions of these rows in the file, strictly increasing. None if all files together have more
+      than `MAX_POSITIONS` of them.
     """
 
     counts: dict[int, int]
@@ -107,12 +113,7 @@ def matching_positions_by_file(
     *,
     parameter: str,
 ) -> MatchingRows:
-    """Return the matching rows of each file with such rows.
-
-    Raises:
-        InvalidRequestError: the condition cannot be computed for a row.
-        CorruptDataFileError: a file cannot be read.
-    """
+    """Count the matching rows of each file, and find their positions. Raises the errors of `matching_rows_by_file`."""
     rows = _matching_rows(spark, snapshot, candidates, condition, columns)
     counts: dict[int, int] = {}
     positions: dict[int, pa.Int64Array] | None = {}
@@ -143,7 +144,7 @@ def rows_changed_by(
     action: RowAction,
     schema: StructType,
 ) -> tuple[ChangedRows, Mapping[int, int]]:
-    """Return the rows of files with one action, numbered 0, and the `numbers` of `AddressedRows`."""
+    """Apply one action, with the number 0, to the rows of `files`. Return the rows and `AddressedRows.numbers`."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row, with_row_ids=True)
     with_actions = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
     changed_rows = ChangedRows.of(

@@ -62,9 +62,10 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """The rows of files, with the columns of `schema`, `row_ids` and `columns`. The action of an unchanged row is null.
+    """The rows of files, with the table's columns, the row ids, and the columns `file`, `row`, `action` and `new`.
 
-    If `frame` has only the changed rows, `all_rows` has the old values of all rows of the files, and their addresses.
+    The action of an unchanged row is null. If `frame` has only the changed rows, `all_rows` has the old values of all
+    rows of the files, and their addresses.
     """
 
     frame: DataFrame
@@ -85,7 +86,7 @@ class ChangedRows:
         actions: Mapping[int, RowAction],
         row_ids: RowIdColumns | None,
     ) -> ChangedRows:
-        """Return the rows with the new rows of their actions.
+        """Add to each row the new row that its action makes, and return the rows.
 
         `rows` have the columns of `base_schema` under the alias `target`, and the columns `row_ids`, `file`, `row` and
         `action`.
@@ -159,7 +160,7 @@ class ChangedRows:
         return self.changed.select(column_named(self.columns.file), column_named(self.columns.row))
 
     def feed(self, inserts: NewRows | None, whole_file_rows: DataFrame | None) -> DataFrame:
-        """Return all changes in the form of the change feed, with the number of the action of a new row.
+        """Return all changes in the form of the change feed. A new row has the number of its action, an old row null.
 
         `inserts` has the inserted rows. `whole_file_rows` has the rows of files that are removed whole.
         """
