@@ -2,13 +2,15 @@
 
 `history` (type 2) and `newest` (type 1) compute a frame of changes. Its columns:
 
-- `key`, `new_row`: a row of the table that is new or changed; null without a change.
+- `key`: the key of the row.
+- `new_row`: a row of the table that is new or changed; null without a change.
 - `removed`: the values of `valid_from` of the key's rows that the table loses.
 - `is_first`: whether this is the first row of its key in the frame.
-- `opened`, `closed`: whether the row is new, and whether it is no longer the current one.
-- `conflicts`, `conflict`: the number of sequences at which events of the key differ, and one of these sequences. Type
-  1 compares only events of the newest sequence. A row of the table without a sequence counts too, and then `conflict`
-  is null.
+- `opened`: whether the row is new. In type 1 also whether a deleted key gets values again.
+- `closed`: whether the row was the current one, and no longer is.
+- `conflicts`: the number of sequences at which events differ. Type 1 compares only events of the newest sequence. A row
+  of the table without a sequence counts too.
+- `conflicting_sequence`: one of these sequences; null for a row of the table without a sequence.
 - `duplicates`, `late`: counts of the source's rows; see `distinct_events`.
 """
 
@@ -55,8 +57,8 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
     Raises:
         AmbiguousRowsError: rows of one key and sequence differ.
         ConstraintViolationError: a row of the table has no sequence.
-        CorruptDataFileError: a file of the table cannot be read.
-        SourceError: a row cannot be computed.
+        CorruptDataFileError, UnsupportedFeatureError: see `reading_table`.
+        SourceError, StorageError, InvalidRequestError: see `computing_rows`.
     """
     has_effect = F.col(NEW_ROW).isNotNull() | (F.size(REMOVED) > 0) | F.col("is_first")
     has_count = (F.col(CONFLICTS) > 0) | (F.col(DUPLICATES) > 0) | (F.col(LATE) > 0)
@@ -71,7 +73,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
     ).collect()[0]
     metrics = counts.asDict()
     if metrics.pop(CONFLICTS):
-        raise _row_without_begin(computed, layout, root) or _ambiguous_rows(computed, layout)
+        raise _missing_sequence_error(computed, layout, root) or _ambiguous_rows_error(computed, layout)
     new_rows = computed.where(F.col(NEW_ROW).isNotNull()).select(f"{NEW_ROW}.*")
     removed = computed.select(KEY, F.explode(REMOVED).alias(REMOVED))
     columns = {name: F.col(KEY)[name] for name in layout.keys} | {layout.valid_from: F.col(REMOVED)}
@@ -85,7 +87,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
     return ScdChanges(rows=rows, counts=metrics)
 
 
-def _row_without_begin(changes: DataFrame, layout: Layout, root: str) -> ConstraintViolationError | None:
+def _missing_sequence_error(changes: DataFrame, layout: Layout, root: str) -> ConstraintViolationError | None:
     """Return the error for rows of the table without a sequence, None if there are none. The source has no such row."""
     keys = _shown_rows(changes.where(F.col(CONFLICTING_SEQUENCE).isNull()), F.col(KEY))
     if not keys:
@@ -97,7 +99,7 @@ def _row_without_begin(changes: DataFrame, layout: Layout, root: str) -> Constra
     )
 
 
-def _ambiguous_rows(changes: DataFrame, layout: Layout) -> AmbiguousRowsError:
+def _ambiguous_rows_error(changes: DataFrame, layout: Layout) -> AmbiguousRowsError:
     rows = _shown_rows(changes, F.struct(F.col(f"{KEY}.*"), F.col(CONFLICTING_SEQUENCE).alias(layout.valid_from)))
     return AmbiguousRowsError(
         "Nothing was written: rows of one key and one sequence differ, in the source or between source and table. "

@@ -30,8 +30,8 @@ def compute_scd(
     Raises:
         AmbiguousRowsError: rows of one key and sequence differ.
         ConstraintViolationError: a row of the table has no sequence.
-        SourceError: a row cannot be computed.
-        CorruptDataFileError: a file of the table cannot be read.
+        CorruptDataFileError, UnsupportedFeatureError: see `reading_table`.
+        SourceError, StorageError, InvalidRequestError: see `computing_rows`.
     """
     source_events = new_events(source, layout)
     keys = broadcast_if_small(source_events.select(KEY).distinct(), source_size)

@@ -1,6 +1,6 @@
 """Events: what is known about each key at each sequence, from the table and from the source.
 
-An event says that from its sequence on the key has certain values, or that it is deleted. The rows of the table and the
+An event says: from its sequence on, the key has certain values, or the key is deleted. The rows of the table and the
 new rows of the source become events of one form, and each key and sequence keeps one event. The rows of the table are
 computed from the events only, so the order and the batches in which the events arrive do not matter.
 
@@ -51,8 +51,7 @@ class Nulls:
 def count_nulls(rows: DataFrame, layout: Layout) -> Nulls:
     """Count the source rows with a null in a key, or without a sequence.
 
-    Raises:
-        SourceError: the sequence of a row cannot be computed.
+    Raises the errors of `computing_rows`.
     """
     keys = [column_named(name).isNull() for name in layout.keys]
     has_null_key = keys[0]
@@ -89,7 +88,10 @@ def source_keys(rows: DataFrame, layout: Layout) -> DataFrame:
 
 
 def rows_of_keys(rows: DataFrame, layout: Layout, keys: DataFrame) -> DataFrame:
-    """Return the rows of the table that have one of the `keys`. `rows` has the columns of `layout.schema`."""
+    """Return the rows of the table that have one of the `keys`, as structs in the columns `key` and `row`.
+
+    `rows` has the columns of `layout.schema`.
+    """
     key = F.struct(*[column_named(name).alias(name) for name in layout.keys]).alias(KEY)
     keyed_rows = rows.select(key, F.struct(*map(column_named, layout.schema.names)).alias(ROW))
     return keyed_rows.join(keys, KEY, "left_semi")
@@ -102,14 +104,14 @@ def distinct_events(events: DataFrame, layout: Layout, on_same_sequence: OnSameS
       `REPLACE`, an event of the source replaces one of the table, and only events of the source can differ. A row of
       the table without a sequence is a conflict too.
     - `duplicates`: the number of the source's rows that add nothing.
-    - `late`: whether the event is new, and older than an event of the table.
+    - `late`: whether the event comes from the source, adds something, and is older than an event of the table.
     """
     replaces = on_same_sequence is OnSameSequence.REPLACE
     is_new, payload = F.col(IS_NEW), _payload(layout)
     by_key = Window.partitionBy(KEY)
     peers = by_key.orderBy(SEQUENCE).rangeBetween(Window.currentRow, Window.currentRow)
     # The event of the table comes first. With REPLACE, the event of the source comes first.
-    first = by_key.orderBy(SEQUENCE, is_new.desc() if replaces else is_new.asc())
+    by_preference = by_key.orderBy(SEQUENCE, is_new.desc() if replaces else is_new.asc())
     compared = F.when(is_new, payload) if replaces else payload
     differ = F.min(compared).over(peers) != F.max(compared).over(peers)
     stored_payload = F.first(F.when(~is_new, payload), ignorenulls=True).over(peers)
@@ -120,7 +122,7 @@ def distinct_events(events: DataFrame, layout: Layout, on_same_sequence: OnSameS
         F.count_if(is_new).over(peers).alias("new_count"),
         F.when(stored_payload.isNull(), True).otherwise(stored_payload != payload).alias("differs"),
         F.max(F.when(~is_new, F.col(SEQUENCE))).over(by_key).alias("newest_stored"),
-        F.lag(SEQUENCE).over(first).alias("previous"),
+        F.lag(SEQUENCE).over(by_preference).alias("previous"),
     )
     is_first = F.col("previous").isNull() | (F.col("previous") != F.col(SEQUENCE))
     adds = F.col(IS_NEW) & F.col("differs")
@@ -160,17 +162,18 @@ def null_members(layout: Layout, columns: Sequence[str]) -> Column:
 
 def members_without_values(layout: Layout, columns: Sequence[str]) -> Column:
     """Return a struct of the type of `members` in which every member is null. `columns` is not empty."""
-    members = layout.struct_of(columns)
-    return F.struct(*[F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in members])
+    member_fields = layout.struct_of(columns)
+    return F.struct(*[F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in member_fields])
 
 
 def _stored_columns(layout: Layout, columns: StructType) -> list[Column]:
-    """Return columns of the source with the types of the table, and with texts of the lengths that it stores."""
+    """Return columns of the source with the types of the table, and with texts fitted to the lengths of the types."""
     values = conform_columns(layout.source, columns, _source_column)
     return [fit_text(value, field).alias(field.name) for value, field in zip(values, columns, strict=True)]
 
 
 def _payload(layout: Layout) -> Column:
+    """Return what an event says about its key, in a form that Spark can compare."""
     values = comparable_values(F.col(TRACKED), F.col(UNTRACKED), layout)
     return F.struct(F.col(DELETED), values.alias("values"))
 

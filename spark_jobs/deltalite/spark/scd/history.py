@@ -1,8 +1,8 @@
 """The history of each key (type 2), computed from its events.
 
 A history row begins with an event that does not delete the key, and whose tracked values differ from those of the event
-before. It ends before the next history row, or at a delete. Its untracked values are those of its last event. A key of
-which only deletes are known has a row with an empty range, so that an older row that arrives later ends there.
+before. It ends where the next history row begins, or at a delete. Its untracked values are those of its last event. A
+key of which only deletes are known has a row with an empty range, so that an older row that arrives later ends there.
 
 The events of a key in order, with tracked values A and B, and the rows:
 
@@ -94,12 +94,13 @@ def history_events(rows: DataFrame, layout: Layout) -> DataFrame:
 def history_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameSequence) -> DataFrame:
     """Return the changes that bring the history of the events' keys up to date, as a frame for `compute_changes`."""
     distinct = distinct_events(events, layout, on_same_sequence)
-    return _changes(_with_ends(_rows(_in_rows(distinct, layout), layout)), layout)
+    return _changes(_with_ends(_rows_without_ends(_with_row_numbers(distinct, layout), layout)), layout)
 
 
-def _in_rows(events: DataFrame, layout: Layout) -> DataFrame:
-    """Number the history rows of each key, and return the events with the number of their row.
+def _with_row_numbers(events: DataFrame, layout: Layout) -> DataFrame:
+    """Number the history rows of each key, and return the events with three more columns.
 
+    - `group`: the number of the history row to which the event belongs, from 1.
     - `begins`: whether the row begins with this event.
     - `is_leading`: whether the event is a delete before the first row. It belongs to the first row.
     """
@@ -119,8 +120,8 @@ def _in_rows(events: DataFrame, layout: Layout) -> DataFrame:
     )
 
 
-def _rows(events: DataFrame, layout: Layout) -> DataFrame:
-    """Return one row for each history row, before its end is known."""
+def _rows_without_ends(events: DataFrame, layout: Layout) -> DataFrame:
+    """Return one row for each history row, without its end."""
     begins, deleted, sequence, stored = F.col("begins"), F.col(DELETED), F.col(SEQUENCE), F.col(STORED)
     event = _event(layout, sequence, deleted, F.col(UNTRACKED))
     return events.groupBy(KEY, "group").agg(
@@ -161,6 +162,7 @@ def _with_ends(rows: DataFrame) -> DataFrame:
 
 
 def _changes(rows: DataFrame, layout: Layout) -> DataFrame:
+    """Compare the history rows with the rows of the table, and return the frame of changes."""
     stored, current = F.col(STORED), F.col("current")
     events_type = layout.events_type
     is_same = (

@@ -4,7 +4,7 @@ A table of type 2 has these columns:
 
 - the keys, and the tracked and untracked columns of the source. A new value of a tracked column makes a new row.
 - `valid_from` and `valid_to`: the range of the sequence in which the row is valid, without its end.
-- `current`: whether the row is the newest one of a living key.
+- `current`: whether the row is the newest one of its key, and the key is not deleted.
 - `events`: the source rows of this history row, or null if the other columns contain them. An event has its sequence,
   whether it deletes the key, and the untracked values.
 
@@ -85,7 +85,7 @@ class Layout:
         return self._type_of(self.events)
 
     def struct_of(self, names: Sequence[str]) -> StructType:
-        """Return some columns as a type. Nested columns have neither NOT NULL nor metadata."""
+        """Return some columns as a type. All fields are nullable, at every depth, as in a new table."""
         fields = {field.name: field for field in self.schema}
         return new_table_schema(StructType(tuple(fields[name] for name in names)))
 
@@ -113,17 +113,18 @@ def layout_of(
 
     Raises:
         InvalidRequestError: a column does not exist, an expression is wrong, or the table is not a history table.
-        SchemaMismatchError: the source has a column that the table lacks, or lacks a column of the table.
+        SchemaMismatchError: the source has a column that the table lacks, lacks a column of the table, or has a new
+            column of the type void.
     """
     source_schema = from_spark(source.schema)
-    excluded = {name.lower() for name in _existing(source_schema, request.exclude, "exclude")}
+    excluded = {name.lower() for name in _names_in(source_schema, request.exclude, "exclude")}
     new_values = StructType(tuple(field for field in source_schema if field.name.lower() not in excluded))
     _check_no_added_column(request, new_values)
-    _existing(new_values, request.keys, "keys")
+    _names_in(new_values, request.keys, "keys")  # refuses a key that the source lacks
     expressions = Expressions.of_request(no_rows_of_source(source))
     sequence, sequence_type, sequence_columns = _sequence(request, expressions)
     values = _value_fields(request, new_values, base, rules, widens=widens)
-    keys = _existing(values, request.keys, "keys")
+    keys = _names_in(values, request.keys, "keys")
     tracked = _tracked(request, values, keys, sequence_columns)
     untracked = tuple(name for name in values.names if name not in {*keys, *tracked})
     added = tuple(_added_fields(request, values, untracked, sequence_type, base))
@@ -144,8 +145,8 @@ def layout_of(
     )
 
 
-def _existing(schema: StructType, names: Sequence[str], parameter: str) -> tuple[str, ...]:
-    """Return the names as the schema spells them."""
+def _names_in(schema: StructType, names: Sequence[str], parameter: str) -> tuple[str, ...]:
+    """Return the names as the schema spells them, or raise `InvalidRequestError` if it lacks one of them."""
     fields = fields_named(
         schema,
         names,
@@ -215,7 +216,7 @@ def _tracked(
     if request.scd_type == NEWEST_ROWS:
         return tuple(name for name in values.names if name not in keys)
     if request.track is not None:
-        tracked = set(_existing(values, request.track, "track"))
+        tracked = set(_names_in(values, request.track, "track"))
         return tuple(name for name in values.names if name in tracked)
     return tuple(name for name in values.names if name not in keys and name.lower() not in sequence_columns)
 
@@ -254,7 +255,10 @@ def _added_fields(
 def _may_hold(
     request: ScdRequest, base: StructType | None, name: str, table_type: DataType, needed_type: DataType
 ) -> bool:
-    """Whether an existing added column holds the values of the request, after an evolution of its untracked members."""
+    """Whether the table's column `name` can hold the values that the request adds.
+
+    With `merge_schema`, `events` may lack the untracked columns that are new in the table.
+    """
     if name == request.events and request.merge_schema and base is not None:
         if _event_members(table_type) is None:
             return False
@@ -265,7 +269,7 @@ def _may_hold(
 
 
 def _event_members(data_type: DataType) -> tuple[str, ...] | None:
-    """Return the untracked columns in the type of `events`, None for a type of another form."""
+    """Return the names of the untracked columns in the type of `events`, None for a type of another form."""
     if not isinstance(data_type, ArrayType) or not isinstance(data_type.element, StructType):
         return None
     values = data_type.element.find(EVENT_VALUES)
