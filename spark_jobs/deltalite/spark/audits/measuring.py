@@ -68,7 +68,7 @@ def measure_audits(
         row_count_before: returns the number of rows of the version before, None without such a version.
 
     Raises:
-        CorruptDataFileError: a file cannot be read.
+        CorruptDataFileError, UnsupportedFeatureError: a file cannot be read (`reading_table`).
     """
     with reading_table(root):
         return _Measuring(spark, audits, scopes, schema, root, row_count_before).measurements()
@@ -181,7 +181,7 @@ class _Measuring:
             return bad_references(self._spark, resolved, rows, table_rows, self._schema).count()
 
     def _row_count(self, resolved: ResolvedAudit, values: _Aggregates) -> int | None:
-        """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""
+        """Return the number of rows in the scope, or None if the audit does not need it and no pass has counted it."""
         if _ROW_COUNT in values:
             return int(values[_ROW_COUNT] or 0)
         count_rows = self._row_counts.get(resolved.scope)

@@ -31,7 +31,7 @@ class SeparatedRows:
     - `good`: the rows that no audit rejects.
     - `rejected`: the other rows, with their marks in the column `marks` (`row_marks`). In SQL, `source` names a row.
     - `schema`: the columns of the source.
-    - `row_counts`: the number of rows by mark, also that of the good rows.
+    - `row_counts`: the number of rows of each mark, including the good rows.
     """
 
     good: DataFrame
@@ -50,7 +50,7 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
 
     Raises:
         InvalidRequestError: a condition is wrong, or fails for a row.
-        SourceError: a row cannot be computed.
+        SourceError, AmbiguousRowsError, StorageError: see `computing_rows`.
     """
     schema = from_spark(rows.schema)
     no_rows = no_rows_of_source(rows)
@@ -125,7 +125,10 @@ def naming_failed_condition(rows: DataFrame, audits: Sequence[Audit], conditions
 def _condition_error(
     rows: DataFrame, audits: Sequence[Audit], conditions: Sequence[Column]
 ) -> InvalidRequestError | None:
-    """Return the error for the first condition that fails for a row, or None if another expression fails."""
+    """Return the error for the first condition that fails for a row.
+
+    Return None if the rows cannot be computed without the conditions either, or if no condition fails now.
+    """
     if _problem(rows) is not None:
         return None
     for audit, condition in zip(audits, conditions, strict=True):

@@ -46,8 +46,8 @@ _MS_PER_SECOND = 1_000
 class ResolvedAudit:
     """An audit whose SQL and columns fit the audited table.
 
-    - `aggregate`: the aggregate that measures the value in one pass over the rows with other audits. It is None for
-      `unique`, `references` and `row_count`, and for `rows` of level `quarantine`.
+    - `aggregate`: the aggregate that measures the value. One pass over the rows computes the aggregates of several
+      audits. It is None for `unique`, `references` and `row_count`, and for `rows` of level `quarantine`.
     - `refers_to_table`: whether the other table of `references` is the audited table itself, without a version.
     - `other_snapshot`: the snapshot of the other table of `references`. It is None without `references`, and if
       `refers_to_table`.
@@ -68,9 +68,10 @@ class ResolvedAudit:
 def resolve_audits(
     spark: SparkSession, audits: Sequence[Audit], schema: StructType, table: str, *, has_new_rows: bool
 ) -> list[ResolvedAudit]:
-    """Resolve the audits on rows with these columns. `table` is the address of the audited table.
+    """Resolve the audits on rows with these columns.
 
-    Audits that name the same version of another table share one snapshot of it. The operation itself resolves and
+    `table` is the address of the audited table. `has_new_rows` is False for an operation that adds no rows. Audits that
+    name the same version of another table share one snapshot of it. The operation itself resolves and
     measures audits of level `quarantine`, because its rejected rows are not rows of the table.
 
     Raises:
@@ -188,7 +189,7 @@ def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
 
 
 def _newest_ms(audit: Audit, field: StructField) -> Column:
-    """Return the newest value of a column in milliseconds UTC, whatever the time zone of the session is."""
+    """Return the newest value of a column in milliseconds since 1970 in UTC, in every time zone of the session."""
     newest = F.max(column_named(field.name))
     match field.type:
         case PrimitiveType("timestamp"):
@@ -206,7 +207,7 @@ def _newest_ms(audit: Audit, field: StructField) -> Column:
 
 
 def _fields(audit: Audit, schema: StructType, names: Sequence[str], table: str) -> tuple[StructField, ...]:
-    """Return the fields of these names. Raises `InvalidRequestError` if `table` does not have one."""
+    """Return the fields of these names. Raises `InvalidRequestError` if `table` lacks one of them."""
     return fields_named(
         schema,
         names,

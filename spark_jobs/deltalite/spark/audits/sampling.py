@@ -47,6 +47,8 @@ def sample_rows(
 ) -> dict[str, tuple[str, ...]]:
     """Return samples of the audits that did not pass, as lines of JSON by the names of the audits.
 
+    Accepted audits, and audits above the limit of `_MAX_SAMPLED_AUDITS`, have no samples.
+
     Args:
         spark: the session.
         audits: the audits, resolved on `schema`.

@@ -22,7 +22,7 @@ _TAG = "DELTALITE_GUARD"
 _VIOLATION_PATTERN = re.compile(rf"{_TAG}<(\d+)>(.*?)</{_TAG}>", re.DOTALL)
 _MAX_SHOWN_CHARACTERS = 500
 ColumnFunction = Callable[[Column], Column]
-"""A function of a column: its items, or the condition that its value must satisfy."""
+"""A function that returns the items of a column, or a condition on its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[
 
 
 def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> DataFrame:
-    """Return the frame with a typed column instead of the text column for each field.
+    """Check all texts in one Spark job, and return the frame with a typed column instead of each text column.
 
     Raises:
         CorruptLogError: a text does not fit the type of its column.
@@ -79,7 +79,11 @@ def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> D
 
 
 def typed_values(spark: SparkSession, texts: Sequence[PartitionTexts], fields: Mapping[str, StructField]) -> DataFrame:
-    """Return a frame with a row for each combination, in order, and a column for each field."""
+    """Return a frame with a row for each item of `texts`, in order, and a typed column for each field.
+
+    Raises:
+        CorruptLogError: see `with_typed_columns`.
+    """
     columns = {f.name: pa.array([row[n] for row in texts], pa.string()) for n, f in enumerate(fields.values())}
     return with_typed_columns(spark.createDataFrame(pa.table(columns)), fields)
 
@@ -87,7 +91,7 @@ def typed_values(spark: SparkSession, texts: Sequence[PartitionTexts], fields: M
 def typed_partition_value(values: Column, key: str, data_type: DataType) -> Column:
     """Return the value of one partition column from a map of texts such as the log's `partitionValues`.
 
-    A text that does not fit the type becomes null.
+    A text that does not fit the type becomes null. If the map lacks `key`, the same key in another case is used.
     """
     lower_key = key.lower()
     in_another_case = F.map_values(F.map_filter(values, lambda name, _: F.lower(name) == lower_key))

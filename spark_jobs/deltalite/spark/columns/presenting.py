@@ -5,14 +5,14 @@
 - Columns of type void are in no file. The reader does not request such a column, and returns nulls.
 - Spark widens the types of older files, except if an integer column became a decimal column with few digits. Such a
   column is requested with more digits.
-- In mode `id` Spark finds columns by field id, never by name.
+- In mode `id` Spark finds a column that has a field id by this id only. It finds other columns by name.
 
 Protocol: Reader Requirements for Column Mapping; Void Type; Type Widening.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import Column
@@ -25,17 +25,16 @@ from deltalite.protocol.schema import (
     DataType,
     DecimalType,
     MapType,
-    PrimitiveType,
     StructField,
     StructType,
+    contains_type,
 )
+from deltalite.protocol.schema_evolution import VOID
 from deltalite.protocol.type_changes import TYPE_CHANGES
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import pad_texts
 from deltalite.spark.columns.types import char_metadata, spark_type, to_spark
 
-_VOID = PrimitiveType("void")
-_FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
 # The digits before the point that Spark requires to read an integer of a file as a decimal.
 _DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _MAX_DIGITS = 38
@@ -60,13 +59,14 @@ def read_settings(table: TableSchema, *, disables_float_pushdown: bool) -> Mappi
     """
     if table.mode is MappingMode.ID:
         return _READ_BY_FIELD_ID
-    return _NO_PUSHDOWN if disables_float_pushdown and _contains_type(table.data, _FLOATING_POINT) else {}
+    has_floats = contains_type(table.data, "float") or contains_type(table.data, "double")
+    return _NO_PUSHDOWN if disables_float_pushdown and has_floats else {}
 
 
 def file_schema(table: TableSchema) -> spark_types.StructType:
     """Return the schema to read data files with: physical names, nullable columns, and field ids in mode `id`.
 
-    A column without an id, such as the change type in change data files, is found by its name.
+    The change type of change data files, for example, has no id.
     """
     requested = StructType(_requested_members(table.data.fields))
     schema = to_spark(requested)
@@ -105,7 +105,7 @@ def _presented_value(column: Column, physical: DataType, logical: DataType, digi
     match physical, logical:
         case _ if requested is None:
             return F.lit(None).cast(target)
-        case StructType(stored_members), StructType(members) if _contains_type(physical, (_VOID,)):
+        case StructType(stored_members), StructType(members) if contains_type(physical, VOID.name):
             values = [
                 _presented_value(column.getField(stored.name), stored.type, member.type, _digits(stored)).alias(
                     member.name
@@ -113,9 +113,9 @@ def _presented_value(column: Column, physical: DataType, logical: DataType, digi
                 for stored, member in zip(stored_members, members, strict=True)
             ]
             return F.when(column.isNotNull(), F.struct(*values))
-        case ArrayType(stored_element), ArrayType(element) if _contains_type(physical, (_VOID,)):
+        case ArrayType(stored_element), ArrayType(element) if contains_type(physical, VOID.name):
             return F.transform(column, lambda item: _presented_value(item, stored_element, element, digits))
-        case MapType(stored_key, stored_value), MapType(key, value) if _contains_type(physical, (_VOID,)):
+        case MapType(stored_key, stored_value), MapType(key, value) if contains_type(physical, VOID.name):
             map_keys = F.transform(F.map_keys(column), lambda item: _presented_value(item, stored_key, key, digits))
             map_values = F.transform(
                 F.map_values(column), lambda item: _presented_value(item, stored_value, value, digits)
@@ -143,7 +143,7 @@ def _requested_type(data_type: DataType, digits: int) -> DataType | None:
         case DecimalType(precision, scale):
             return DecimalType(min(max(precision, digits + scale), _MAX_DIGITS), scale)
         case _:
-            return None if data_type == _VOID else data_type
+            return None if data_type == VOID else data_type
 
 
 def _requested_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
@@ -157,19 +157,6 @@ def _digits(field: StructField) -> int:
     """Return the digits before the point that a decimal column needs if it was an integer column before; else 0."""
     changes = field.metadata.get(TYPE_CHANGES) or ()
     return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
-
-
-def _contains_type(data_type: DataType, types: Container[DataType]) -> bool:
-    """Whether the type is or contains one of these types, at any depth."""
-    match data_type:
-        case StructType(fields):
-            return any(_contains_type(f.type, types) for f in fields)
-        case ArrayType(element):
-            return _contains_type(element, types)
-        case MapType(key, value):
-            return _contains_type(key, types) or _contains_type(value, types)
-        case _:
-            return data_type in types
 
 
 def with_field_ids(spark_data_type: Any, delta_type: DataType) -> Any:

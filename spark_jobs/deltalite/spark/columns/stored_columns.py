@@ -18,7 +18,7 @@ from deltalite.spark.columns.types import spark_type
 
 
 def stored_columns(table: TableSchema) -> list[Column]:
-    """Return the physical columns, with the partition columns, computed from the table's columns, in the same order."""
+    """Return the physical columns, including the partition columns, in the order of the table's columns."""
     if table.mode is MappingMode.NONE:
         return [column_named(field.name) for field in table.logical]
     columns = []

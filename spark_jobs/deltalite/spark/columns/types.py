@@ -24,7 +24,7 @@ from deltalite.protocol.schema_evolution import VOID
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
-    """Return the Spark schema for reading. Every column is nullable, because old files may lack it."""
+    """Return the Spark schema for reading. No field has metadata, and all are nullable: old files may lack a column."""
     return spark_types.StructType.fromJson(
         json.loads(json.dumps(type_to_json(without_nullability_and_metadata(schema))))
     )

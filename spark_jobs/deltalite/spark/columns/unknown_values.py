@@ -36,7 +36,7 @@ def unknown_name(
 
 
 def known_values(frame: DataFrame, schema: StructType, table: StructType) -> DataFrame:
-    """Return the rows without the columns of `schema` that the table does not have.
+    """Return the rows without the columns and members of `schema` that the table does not have.
 
     The rows may also have columns that `schema` lacks. These columns stay.
     """

@@ -1,7 +1,7 @@
 """Texts that are valid UTF-8, as the Parquet format needs them.
 
-Spark's text reader puts each byte of a file into a STRING, and Spark writes it to Parquet as it is. Other readers then
-refuse the file.
+Spark's text reader accepts bytes that are not UTF-8, and Spark writes these bytes to Parquet unchanged. Other readers
+then refuse the file.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ def _field(column: Any) -> StructField:
         raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
     except UnsupportedFeatureError as error:
         raise _unsupported_type(column) from error
-    # Spark's JSON stores the collations inside a type in the metadata of a field.
+    # Spark's JSON has the collations of inner texts in the metadata of the field.
     if _COLLATIONS in type_json or contains_type(field.type, VOID.name):
         raise _unsupported_type(column)
-    _check_variant(field)
+    _refuse_computed_variant(field)
     _refuse_inner_not_null(field)
     if identity.START in field.metadata and field.type != PrimitiveType("long"):
         raise SchemaMismatchError(
@@ -95,8 +95,8 @@ def _field(column: Any) -> StructField:
     return field
 
 
-def _check_variant(field: StructField) -> None:
-    """Refuse a computed variant. Protocol: Default Columns, Variant Data Type."""
+def _refuse_computed_variant(field: StructField) -> None:
+    """Refuse a generated variant, and a default other than NULL. Protocol: Default Columns, Variant Data Type."""
     if not contains_type(field.type, "variant"):
         return
     if GENERATION in field.metadata:

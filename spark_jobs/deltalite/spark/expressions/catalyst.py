@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from deltalite.columnar.predicates.predicate import Path
 
 Node = Mapping[str, Any]
-"""One expression in the list of a tree, in pre-order."""
+"""One expression of a tree. A list of nodes has the tree in pre-order."""
 
 
 def query_execution(frame: DataFrame) -> Any:
@@ -27,7 +27,7 @@ def nodes_of(expression: Any) -> list[Node]:
 
 
 def columns_read_from(side: DataFrame, filtered: DataFrame) -> tuple[str, ...]:
-    """Return the columns of `side` that the condition of `filtered` reads.
+    """Return the names of the columns of `side` that the condition of `filtered` reads.
 
     `filtered` is the result of `where` on a join with `side`.
     """

@@ -64,7 +64,7 @@ _MIRRORED_OPERATORS = {
     Operator.GT_EQ: Operator.LT_EQ,
 }
 KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
-"""The settings with which the optimizer does not convert a long list of IN to a set."""
+"""The settings with which the optimizer converts a list of IN to a set only above 100,000 values."""
 
 
 def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
@@ -72,7 +72,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
 
     Raises:
         InvalidRequestError: the text does not parse, names an unknown column, is not boolean, is non-deterministic,
-            holds a subquery, or uses `*` for all columns.
+            holds a subquery, uses `*` for all columns, or has a constant part that cannot be computed.
     """
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, KEEP_IN_LISTS):

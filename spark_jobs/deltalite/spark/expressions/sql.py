@@ -4,7 +4,7 @@ Expressions have two origins with different rules:
 
 - An expression in a table's metadata may come from anybody who can write to the table. It may use only Spark's built-in
   functions, except those that call into Java.
-- An expression of a request may also use the functions of its session.
+- An expression of a request may also use functions that the user has added to the session.
 
 No expression may hold a subquery or a window function, and only `aggregate` accepts aggregates. An expression must be
 deterministic if it is evaluated more than once or compared with another value of the row. A request may not use `*` for
@@ -55,7 +55,7 @@ def request_error_builder(role: str, text: str, *, parameter: str = "properties"
 
 
 def delete_condition(expressions: Expressions, delete_when: str | None) -> Column:
-    """Return whether a source row deletes its key: `delete_when` of a history table is true, and not NULL.
+    """Return whether a source row deletes its key: the SQL `delete_when` is true for the row, and not NULL.
 
     Raises:
         InvalidRequestError: `delete_when` is wrong.
@@ -93,7 +93,7 @@ class Expressions:
         node = self._resolve(F.expr(text), error_for)
         if node.dataType().typeName() not in ("boolean", "void"):
             raise error_for(f"it is {node.dataType().simpleString()}, not boolean.")
-        self._check(node, error_for, allows_non_determinism=False)
+        self._checked_names(node, error_for, allows_non_determinism=False)
         self._check_no_star(text, error_for)
         part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
         if part is not None:
@@ -106,7 +106,7 @@ class Expressions:
     def typed_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, bool]:
         """Resolve an expression. Return it as a column, its type, and whether it is non-deterministic."""
         node = self._resolve(F.expr(text), error_for)
-        self._check(node, error_for, allows_non_determinism=True)
+        self._checked_names(node, error_for, allows_non_determinism=True)
         self._check_no_star(text, error_for)
         try:
             data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
@@ -139,12 +139,11 @@ class Expressions:
         Without `allows_non_determinism`, raise an error of `error_for` for a non-deterministic expression.
         """
         column = F.expr(text).cast(spark_type(data_type))
-        return column, self._check(
-            self._resolve(column, error_for), error_for, allows_non_determinism=allows_non_determinism
-        )
+        node = self._resolve(column, error_for)
+        return column, self._checked_names(node, error_for, allows_non_determinism=allows_non_determinism)
 
     def deterministic_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, frozenset[str]]:
-        """Resolve a deterministic expression. Return it as a column, its type, and its columns in lower case."""
+        """Resolve a deterministic expression. Return the column, its type, and the names it reads, in lower case."""
         _, data_type, is_non_deterministic = self.typed_value(text, error_for)
         if is_non_deterministic:
             raise error_for("it is not deterministic.")
@@ -163,9 +162,10 @@ class Expressions:
     def _expression_of(
         self, make_frame: Callable[[], DataFrame], step: str, error_for: ErrorBuilder, *, value_for: str
     ) -> Any:
-        """Return Catalyst's analyzed expression of a frame with one column, whose plan is one `step` on the rows.
+        """Return Catalyst's analyzed expression of the only column of a frame.
 
-        Raise an error of `error_for` if Spark cannot analyze the frame, or if the plan has more steps.
+        Raise an error of `error_for` if Spark cannot analyze the frame, or if its plan is not exactly one `step` on the
+        rows. A step is a class of Catalyst, such as `Project`.
         """
         try:
             frame = make_frame()
@@ -177,8 +177,8 @@ class Expressions:
             raise error_for(f"it does not return exactly one value for {value_for}.")
         return plan.expressions().apply(0)
 
-    def _check(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
-        """Refuse forbidden parts of an expression, and return the columns that it reads, in lower case."""
+    def _checked_names(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
+        """Refuse forbidden parts of an expression, and return the names of the columns it reads, in lower case."""
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
         _refuse_kinds(kinds, self._forbidden_kinds, error_for)
