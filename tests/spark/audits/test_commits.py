@@ -29,7 +29,7 @@ TABLES = {"plain": {}, "vectors": VECTORS, "feed": FEED}
 
 
 def kinds(*in_each_run):
-    """The kinds of tables. Those that are not `in_each_run` run in the campaign."""
+    """The kinds of tables as parameters. Only the kinds `in_each_run` run outside the campaign."""
     return [pytest.param(kind, marks=[] if kind in in_each_run else pytest.mark.campaign) for kind in TABLES]
 
 

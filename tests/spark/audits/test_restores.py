@@ -19,7 +19,7 @@ POSITIVE = Audit(name="positive", rows="x < 0")
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """A table with deletion vectors. Version 1 has a row with a negative x, and version 3 another column."""
+    """A table with deletion vectors. Version 1 has a row with a negative `x`, and version 3 adds the column `y`."""
     path = tmp_path / "t"
     write_rows(spark, path, values("id, x", "1, 1", "2, 2", "3, 3"), properties=VECTORS)
     write_rows(spark, path, values("id, x", "4, -4"))

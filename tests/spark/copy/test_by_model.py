@@ -1,4 +1,4 @@
-"""Random histories of a folder give the rows, the quarantine and the list of loaded files of a model.
+"""A model predicts the rows, the quarantine and the list of loaded files after random histories of a folder.
 
 Files are added, replaced, touched and deleted. Some are unreadable, or have bad records or a new column. Runs select
 files in each way, are retried and cleared, fail between their two commits, and race with another run. Another writer

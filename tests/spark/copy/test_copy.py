@@ -1,4 +1,4 @@
-"""Files are loaded once across runs, retries and concurrent runs. Only a changed file or `force` loads it again."""
+"""A file is loaded once across runs, retries and concurrent runs, and again only if it has changed or with `force`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV files with a header, and a schema of the source: no value gets into a wrong column."""
+"""CSV files with a header, loaded with a `schema` of the source: no value gets into a wrong column."""
 
 from __future__ import annotations
 

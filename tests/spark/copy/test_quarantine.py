@@ -1,4 +1,4 @@
-"""Bad records go to the quarantine table, and good records to the target: once for each run, and in no case lost."""
+"""A run stores its bad records once in the quarantine table, and its good records in the target. It loses no record."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ def test_bad_records_are_quarantined_once_with_their_lines_and_reasons(spark, la
 
 
 @pytest.mark.campaign
-def test_a_load_of_very_many_files_reads_those_with_bad_records_again(spark, landing, table, quarantine, monkeypatch):
+def test_a_load_of_very_many_files_reads_the_files_with_bad_records_again(
+    spark, landing, table, quarantine, monkeypatch
+):
     monkeypatch.setattr(observed_files, "MAX_KEYS", 97)
     bad = [str(write_file(landing, name, "id\nx\n")) for name in ("a b/%20.csv", "x%41ü#.csv", "-.csv")]
     for number in range(97):
@@ -403,4 +405,6 @@ def test_bad_records_are_separated_even_if_spark_observes_nothing(spark, landing
     write_file(landing, "b.csv", "id\n-1\ny\n")
     with pytest.raises(ConstraintViolationError, match="positive"):
         copy_files(spark, table, landing, run="s", quarantine=str(quarantine))
-    assert [row["record"] for row in quarantined_rows(quarantine)] == ["x"], "rules of the table still fail"
+    assert [row["record"] for row in quarantined_rows(quarantine)] == ["x"], (
+        "a row that breaks a rule of the table is not quarantined"
+    )

@@ -69,7 +69,7 @@ def added_in(commit_file):
     return [action["add"] for action in actions if "add" in action]
 
 
-def test_the_first_run_loads_the_snapshot_and_later_runs_load_what_is_new(spark, source, target):
+def test_the_first_run_loads_the_snapshot_and_later_runs_load_new_versions(spark, source, target):
     add_ids(spark, source, 3)
     first = append_new(spark, target, source, run="run 1")
     assert (first.version, version_range(first), ids(target)) == (0, (None, 1), [1, 2, 3])
@@ -82,7 +82,7 @@ def test_the_first_run_loads_the_snapshot_and_later_runs_load_what_is_new(spark,
     assert transactions_in(target, 1) == {"run 2": 0, f"deltalite-flow/flow/{table_id}": 3}
 
 
-def test_a_retry_returns_the_commit_of_its_run_and_a_clear_with_write_loads_what_is_new_since(spark, source, target):
+def test_a_retry_returns_the_commit_of_its_run_and_a_clear_with_write_loads_newer_versions(spark, source, target):
     first = append_new(spark, target, source, run="run")
     add_ids(spark, source, 3)
     retry = append_new(spark, target, source, run="run")
@@ -114,7 +114,7 @@ def test_two_flows_of_one_source_are_independent(spark, source, target):
     assert (ids(target), offsets(target)) == ([1, 1, 2, 2], {"a": 0, "b": 0})
 
 
-def test_several_sources_of_one_task_load_what_is_new_in_each(spark, source, tmp_path, target):
+def test_a_task_with_several_sources_loads_the_new_versions_of_each(spark, source, tmp_path, target):
     other = tmp_path / "other"
     add_ids(spark, other, 10)
     two_sources = {
@@ -247,7 +247,7 @@ def test_a_cleaned_log_is_a_gap(spark, tmp_path, target):
 
 
 def lose_files_of_version_1(spark, path, read):
-    """Make a version 1 that adds the id 3, or changes 2 to 3, and delete its files."""
+    """Commit a version 1 that adds the id 3, or updates 2 to 3 for `read` = "changes". Then delete its files."""
     if read == "changes":
         update_rows(spark, path, {"id": "3"}, "id = 2")
         for file in (path / "_change_data").rglob("*.parquet"):  # a vacuum keeps young change data files
@@ -313,7 +313,7 @@ def test_a_table_cannot_be_its_own_incremental_source(spark, source):
         append_new(spark, source, source)
 
 
-def test_the_run_that_loses_a_race_loads_what_is_left(spark, source, target, monkeypatch):
+def test_the_run_that_loses_a_race_loads_the_remaining_versions(spark, source, target, monkeypatch):
     append_new(spark, target, source)
     add_ids(spark, source, 3)
 
@@ -327,7 +327,7 @@ def test_the_run_that_loses_a_race_loads_what_is_left(spark, source, target, mon
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["the first run", "a later run"])
-def test_the_run_that_loses_a_race_commits_nothing_if_nothing_is_left(spark, source, target, monkeypatch, is_first):
+def test_the_run_that_loses_a_race_commits_nothing_if_no_version_remains(spark, source, target, monkeypatch, is_first):
     if not is_first:
         append_new(spark, target, source)
         add_ids(spark, source, 3)

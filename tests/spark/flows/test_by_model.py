@@ -1,4 +1,4 @@
-"""Random histories of a source and a target: the target always has the rows that the model of flows names.
+"""Random histories of a source and a target: the target always has the rows that the model of flows predicts.
 
 Two flows load one source into one target: `a` loads changes, and `b` loads appended rows. Each step changes the source,
 or runs, retries, clears or races a load, or changes the target. After each step the test compares the target with the

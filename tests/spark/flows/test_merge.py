@@ -79,7 +79,7 @@ def test_a_merge_that_changes_no_row_still_moves_the_offset(spark, source, targe
 
 
 @pytest.mark.campaign
-def test_the_merge_that_loses_a_race_applies_what_is_left(spark, source, target, monkeypatch):
+def test_the_merge_that_loses_a_race_applies_the_remaining_changes(spark, source, target, monkeypatch):
     merge_changes(spark, target, source)
     write_rows(spark, source, values("id, name", "3, 'c'"))
 

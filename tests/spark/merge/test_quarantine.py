@@ -34,7 +34,7 @@ def identity_after_clears(generation):
 
 @pytest.mark.smoke
 def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
-    """The first run creates the table, and the second run changes it. The columns of the audits are not in it."""
+    """The first run creates the table, the second run changes it. An audit reads `amount`, which the table lacks."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     newest = Deduplicate(keys=("id",), order_by="at")
     audits = quarantine_options(quarantine, NO_ID, NEGATIVE, {"name": "notes", "rows": "note = 'bad'", "level": "fail"})
@@ -177,20 +177,20 @@ def test_a_history_gets_no_rejected_row(spark, tmp_path):
     assert late.quarantine.version is None
 
 
-def test_a_merge_that_cannot_separate_its_rows_commits_nothing(spark, tmp_path):
+def test_a_merge_with_too_many_bad_rows_or_a_wrong_audit_commits_nothing(spark, tmp_path):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     write_rows(spark, table, values("id, note", "1, 'a'"))
     before = folder_content(tmp_path)
     query = values("id, note, amount", "1, 'b', -1", "2, 'x', -2", "3, 'c', 1")
 
-    def failure_of(error, *audits, **changed):
+    def failure_of(error, *audits, **overrides):
         with pytest.raises(error) as failure:
             merge_into(
                 spark,
                 query=query,
                 on=ON,
                 **UPSERT,
-                **{"table": table, **quarantine_options(quarantine, *audits), **changed},
+                **{"table": table, **quarantine_options(quarantine, *audits), **overrides},
             )
         return str(failure.value)
 
@@ -294,7 +294,7 @@ def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path
 
 @pytest.mark.campaign
 def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
-    """A merge that is cleared reads its source again, unless it loads only what is new in an incremental source."""
+    """A cleared merge reads its source again. Of an incremental source, it reads only new versions."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     write_rows(spark, table, values("id, note", "1, 'a'"))
     audits = quarantine_options(quarantine, NEGATIVE)

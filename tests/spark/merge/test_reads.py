@@ -1,4 +1,4 @@
-"""MERGE reads the source once and only the files that may match, and its history names the source versions."""
+"""MERGE reads the source once, reads only the files that may match, and commits the metrics of delta-spark."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ OPERATION_PARAMETERS = {
 
 @pytest.mark.sample("vectors and feed")
 @pytest.mark.parametrize("kind", ["files", "vectors and feed"])
-def test_the_commit_info_has_the_operation_parameters_and_metrics_of_spark(spark, tmp_path, kind):
+def test_the_commit_info_has_the_operation_parameters_and_metrics_of_delta_spark(spark, tmp_path, kind):
     table = tmp_path / "t"
     features = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed") if kind != "files" else ()
     write_rows(spark, table, query_for(OLD_ROWS).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),

@@ -205,7 +205,7 @@ def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, table_of_s
 
 
 @pytest.mark.slow
-def test_a_merge_into_no_table_and_a_delete_from_an_append_only_table_are_rejected(spark, tmp_path):
+def test_a_merge_into_a_missing_table_and_a_delete_from_an_append_only_table_are_rejected(spark, tmp_path):
     empty_folder = tmp_path / "nothing"
     empty_folder.mkdir()
     assert_rejected(spark, empty_folder, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])

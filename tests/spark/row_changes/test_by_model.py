@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE change random tables as a model in plain Python predicts, and so does their change feed.
+"""A model in plain Python predicts the rows and the change feed of random tables after DELETE, UPDATE and MERGE.
 
 The tests create and read the tables without Spark, so that only the command of a case takes time. The fixture
 `one_task` tunes Spark for tiny data.

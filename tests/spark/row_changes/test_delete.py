@@ -36,7 +36,7 @@ from tests.support.vectors import inline_vector
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
-# These pairs cover tables with and without a feed, vectors and partitions. The campaign runs every pair.
+# This pair covers vectors, a feed and partitions. The campaign runs every pair.
 SAMPLE = {("vectors and feed", ("day",))}
 INITIAL_ROWS = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
@@ -324,7 +324,7 @@ def test_a_file_with_more_rows_than_its_statistics_say_keeps_the_rows_that_do_no
 
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
 @pytest.mark.parametrize("stats", ['{"numRecords":10}', None])
-def test_a_vector_with_positions_that_its_file_does_not_have_removes_no_other_row(spark, tmp_path, kind, stats):
+def test_a_delete_is_rejected_if_the_vector_of_a_file_has_positions_that_the_file_lacks(spark, tmp_path, kind, stats):
     table = tmp_path / "t"
     added_file = write_numbered_file(table, "1.parquet", 0, 10) | {"deletionVector": inline_vector(range(100, 105))}
     configuration = KINDS[kind]

@@ -1,7 +1,7 @@
 """With deletion vectors, the search for matching rows already gives their positions.
 
-A delete or an update keeps them, unless there are very many. A merge takes them from its pairs of matching rows, and
-also the new rows, unless they depend on the old rows.
+A delete or an update keeps these positions, unless there are very many. A merge takes the positions from its pairs of
+matching rows. It takes the new rows from the pairs too, unless the new rows depend on the old rows.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_a_struct_of_the_source_may_have_the_alias_of_the_table_as_its_name(spar
     assert rows(table) == [(0, 0), (1, 7), (2, 0), (3, 0)], "target.v is the column of the table"
 
 
-def test_few_positions_are_those_of_the_bitmaps(spark):
+def test_the_search_for_few_positions_returns_the_same_positions_as_the_bitmaps(spark):
     frame = spark.sql("SELECT id % 7 AS file, id * 7919 % 100000 AS row FROM range(0, 5000, 1, 3) WHERE id % 7 <> 4")
     few = dict(row_positions.few_positions_by_file(frame, file="file", row="row"))
     assert few == dict(row_positions.positions_by_file(frame, file="file", row="row"))

@@ -206,7 +206,7 @@ def test_an_invalid_or_non_deterministic_generation_expression_is_rejected(spark
 
 
 @pytest.mark.parametrize("rule", ["INT GENERATED ALWAYS AS (id + 1)", "INT DEFAULT 1", "INT NOT NULL"])
-def test_a_column_with_computed_values_is_rejected_if_another_writer_adds_rows_first(
+def test_a_new_column_that_needs_values_is_rejected_if_another_writer_adds_rows_first(
     spark, tmp_path, monkeypatch, rule
 ):
     table = tmp_path / "t"

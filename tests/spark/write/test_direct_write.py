@@ -38,7 +38,7 @@ def test_the_files_of_all_partitions_are_returned_and_nothing_else_is_written(sp
     assert sorted((row.id, row.Day or "") for row in rows) == [(1, "a b"), (2, ""), (3, "a b")]
 
 
-def test_a_frame_without_rows_has_one_file(spark, tmp_path):
+def test_a_frame_without_rows_is_written_as_one_file(spark, tmp_path):
     uris = write_directly(spark.range(0), spark_uri(str(tmp_path / "t")), partition_columns=[], options={})
     assert paths(uris) == files_below(tmp_path / "t") and len(uris) == 1
     assert spark.read.parquet(*uris).columns == ["id"]

@@ -1,4 +1,4 @@
-"""Partition values that are too long for a folder name are written, packed, updated and read."""
+"""Partition values that are too long for a folder name are written, optimized, updated and read."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_each_mode_writes_or_keeps_the_rows_of_a_table(spark, tmp_path):
         assert rows(new_table) == [(1,)]
 
 
-def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
+def test_the_commit_info_has_the_fields_and_values_of_delta_spark(spark, tmp_path):
     table = tmp_path / "t"
     start_ms = time.time_ns() // 1_000_000
     write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")

@@ -131,7 +131,7 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
     assert not uncommitted, "the table keeps no file with rejected rows"
 
 
-def test_identity_values_have_no_gaps_and_are_no_part_of_a_condition(spark, tmp_path):
+def test_identity_values_have_no_gaps_and_a_condition_cannot_read_them(spark, tmp_path):
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     define_table(spark, TableRequest(table=str(table), schema="n BIGINT GENERATED ALWAYS AS IDENTITY, x INT"))
     odd = quarantine_options(quarantine, {"name": "odd", "rows": "x % 2 = 1"})
@@ -187,7 +187,7 @@ def test_a_retry_replaces_the_rows_of_its_run(spark, tmp_path, monkeypatch):
     write_rows(spark, source, values("id, customer", "3, NULL", "4, 'a'", "5, 'a'"))
     assert write_rows(spark, table, run="r", sources=sources, **audits).quarantine.rows == 2
     assert [row["record"]["id"] for row in rejected_rows(quarantine)] == [1, 3]
-    # A rival that commits between the two commits: the job commits the same files, and no rows a second time.
+    # A rival commits between the two commits. The job commits the same files, and quarantines no row a second time.
     query = values("id, customer", "6, NULL", "7, 'b'")
     rival = values("id, customer", "8, 'c'")
     run_before_commits(
@@ -228,8 +228,12 @@ def test_a_cleared_run_replaces_rejected_rows_if_it_replaces_its_good_rows(spark
 
     write(["3, NULL", "4, 'b'"], 0, run="other")
     assert write(["1, NULL", "2, 'a'"], 0) == [0]
-    assert sorted(write(["1, NULL", "2, 'a'"], 1)) == ([0, 1] if is_kept else [1]), "each bad row once"
-    assert sorted(write(["1, 'correct'", "2, 'a'"], 2)) == ([0, 1] if is_kept else []), "a row is in one table"
+    assert sorted(write(["1, NULL", "2, 'a'"], 1)) == ([0, 1] if is_kept else [1]), (
+        "only a replaced run has each bad row once"
+    )
+    assert sorted(write(["1, 'correct'", "2, 'a'"], 2)) == ([0, 1] if is_kept else []), (
+        "a replaced run has no old bad row"
+    )
     assert [row["run"] for row in rejected_rows(quarantine)].count("other") == 1
 
 
@@ -252,7 +256,7 @@ def test_a_condition_that_fails_for_a_row_is_an_error_of_its_audit(spark, tmp_pa
     with pytest.raises(InvalidRequestError, match=r"the audit 'num' with the SQL \(INT\(x\) < 0\) fails") as failure:
         write_rows(spark, tmp_path / "t", query, **numbers)
     assert "try_cast(x AS INT) IS NULL OR" in failure.value.remedy
-    with pytest.raises(SourceError, match="a row cannot be computed"):  # the query fails, and no audit
+    with pytest.raises(SourceError, match="a row cannot be computed"):  # the query fails without the audits
         write_rows(spark, tmp_path / "t", f"SELECT id, CAST(x AS INT) AS x FROM ({query})", **numbers)
     assert not (tmp_path / "t" / "_delta_log").exists()
 

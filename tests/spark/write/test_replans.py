@@ -1,4 +1,4 @@
-"""A write replans after a conflict with a winning commit, and reuses those of its files that are still valid."""
+"""A write replans after a conflict with a winning commit, and reuses its files that are still valid."""
 
 from __future__ import annotations
 
