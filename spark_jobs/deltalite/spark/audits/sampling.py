@@ -72,8 +72,8 @@ def sample_rows(
 
 
 def _has_samples(audit: Audit, result: AuditResult) -> bool:
-    is_refused = not result.passed and result.error is None and result.accepted_by is None
-    return is_refused and audit.sample_count > 0 and bool(result.measured)
+    has_bad_value = not result.passed and result.error is None and result.accepted_by is None
+    return has_bad_value and audit.sample_count > 0 and bool(result.measured)
 
 
 def _sample(

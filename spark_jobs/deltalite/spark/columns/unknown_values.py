@@ -76,6 +76,7 @@ def _unknown_name_in_items(items: Column, item: DataType, table_item: DataType, 
 
 
 def _known_type(data_type: DataType, table: DataType) -> DataType:
+    """Return the type without the members that the table does not have."""
     match data_type, table:
         case StructType(), StructType():
             return known_columns(data_type, table)

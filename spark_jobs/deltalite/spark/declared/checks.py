@@ -112,6 +112,7 @@ def check_rows(
         ConstraintViolationError: a row breaks a rule. The message names the rule and shows the row.
         InvalidRequestError: a new constraint cannot be computed.
         SourceError: a file cannot be read, or a rule cannot be computed for a row.
+        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     new_rules = replace(
         rules, conditions=tuple(r for r in rules.conditions if r.property_key in constraint_keys), generated={}

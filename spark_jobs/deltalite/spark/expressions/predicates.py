@@ -281,7 +281,7 @@ class _PredicateBuilder:
 
 
 def reads_only(predicate: Predicate, columns: tuple[str, ...]) -> bool:
-    """Whether the predicate reads only these columns."""
+    """Whether the predicate reads only these columns, ignoring case."""
     names = {c.lower() for c in columns}
     return all(path[0].lower() in names for path in columns_of(predicate))
 

@@ -67,7 +67,7 @@ def delete_condition(expressions: Expressions, delete_when: str | None) -> Colum
 
 
 class Expressions:
-    """Resolves expressions on rows of one schema."""
+    """Resolves expressions on rows of one schema. The methods raise an error of `error_for` for a wrong expression."""
 
     def __init__(self, rows: DataFrame, forbidden_kinds: re.Pattern[str], *, is_repeated: bool) -> None:
         self._rows = rows

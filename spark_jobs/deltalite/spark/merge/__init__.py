@@ -1,5 +1,5 @@
 """The rows of a merge: its clauses, the matches of source rows and target rows, and the result rows.
 
-`commands.merge` calls it.
+`commands.merge` and `commands.scd` call it.
 Begin with `matching.py`, then `result_rows.py`.
 """

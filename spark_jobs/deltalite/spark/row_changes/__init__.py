@@ -1,5 +1,5 @@
 """Changes of single rows: the rows of touched files, the action on each row, and the rules for changed rows.
 
-`merge` calls it, and `commands` for update, delete and replacing writes.
+The packages `merge` and `scd` call it, and so do most `commands` that change rows.
 Begin with `row_actions.py`, then `touched_rows.py`.
 """

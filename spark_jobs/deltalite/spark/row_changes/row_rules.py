@@ -1,8 +1,8 @@
-"""The table's rules for rows that an operation changes or adds, among rows that it only copies.
+"""The table's rules for new rows: the rows that an operation changes or adds. Copied rows are not checked.
 
-Each row has the number of its action, null for a copied row. Only new rows are checked, because copied rows are already
-in the table. If an action sets a generated column, its values are compared with the generation expression. Otherwise
-the values are computed again. Protocol: Column Invariants, CHECK Constraints, Generated Columns.
+Each row has the number of its action, null for a copied row. A copied row is already in the table. If an action sets a
+generated column, its values are compared with the generation expression. Otherwise the values are computed again.
+Protocol: Column Invariants, CHECK Constraints, Generated Columns.
 """
 
 from __future__ import annotations

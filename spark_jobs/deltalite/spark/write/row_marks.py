@@ -1,4 +1,4 @@
-"""Marks that tell rejected rows from good rows: one pass writes both, but the rows of each mark into separate files.
+"""Marks that tell rejected rows from good rows, so that one pass writes both into separate files.
 
 The mark of a row is a text. `GOOD` stands for a row that no condition rejects. Otherwise the text has one digit for
 each condition: 1 if the condition is true for the row, else 0. A condition that is NULL rejects no row. Spark writes

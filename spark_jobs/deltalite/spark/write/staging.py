@@ -118,7 +118,7 @@ class WriteLayout:
     - `random_prefixes`: whether files lie in folders with random names, not in folders of partition values.
     - `open_files`: the number of files that a task may write at once without sorting its rows. None: Spark's default.
     - `row_group_bytes`: the approximate size of a row group, None for Spark's default.
-    - `shreds_variants`: whether Spark may store the paths that many variants have as typed columns. Spark 4.0 does not.
+    - `shreds_variants`: whether Spark may store the common paths of variants in typed columns. Spark 4.0 does not.
     - `materializes_partition_columns`: whether the data files have the partition columns too, after the other columns.
     """
 
