@@ -20,6 +20,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import AuditKind, AuditScope
 from deltalite.spark.audits.resolving import (
     ResolvedAudit,
+    key_fields,
     reference_fields,
     repeated_key_row_count,
     rows_without_reference,
@@ -167,8 +168,8 @@ class _Measuring:
                 before = self._row_count_before() if audit.max_change is not None else None
                 return Measurement(value=count, before=before)
             case AuditKind.UNIQUE:
-                fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
-                (row,) = repeated_key_row_count(self._frame(resolved.scope), fields).collect()
+                keys = key_fields(audit, self._schema)
+                (row,) = repeated_key_row_count(self._frame(resolved.scope), keys).collect()
                 return measure(value=row[0] or 0)
             case AuditKind.REFERENCES:
                 return measure(value=self._count_without_reference(resolved))

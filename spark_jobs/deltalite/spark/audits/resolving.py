@@ -91,7 +91,7 @@ def resolve_audits(
             case AuditKind.UNIQUE:
                 with _explain_analysis_error(audit):
                     # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
-                    repeated_key_row_count(rows, _fields(audit, schema, audit.unique, "the table"))
+                    repeated_key_row_count(rows, key_fields(audit, schema))
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.REFERENCES:
                 resolved.append(_resolved_reference(audit, scope, rows, schema, table, load_snapshot))
@@ -139,12 +139,18 @@ def _complete_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
     return keys.where(reduce(and_, [F.col(name).isNotNull() for name in keys.columns]))
 
 
+def key_fields(audit: Audit, schema: StructType) -> tuple[StructField, ...]:
+    """Return the columns of `unique` or `references` in the audited table."""
+    names = audit.unique if audit.kind is AuditKind.UNIQUE else tuple(audit.references)
+    return _fields(audit, schema, names, "the table")
+
+
 def reference_fields(
     audit: Audit, schema: StructType, other_schema: StructType
 ) -> tuple[tuple[StructField, ...], tuple[StructField, ...]]:
     """Return the columns of `references` in the audited table and in the other table."""
-    fields = _fields(audit, schema, tuple(audit.references), "the table")
-    return fields, _fields(audit, other_schema, tuple(audit.references.values()), str(audit.in_table))
+    other_names = tuple(audit.references.values())
+    return key_fields(audit, schema), _fields(audit, other_schema, other_names, str(audit.in_table))
 
 
 def _resolved_reference(

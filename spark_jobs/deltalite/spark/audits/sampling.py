@@ -24,7 +24,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveTyp
 from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.results import AuditResult
 from deltalite.spark.audits.measuring import AuditedRows, bad_references
-from deltalite.spark.audits.resolving import ResolvedAudit, repeated_keys
+from deltalite.spark.audits.resolving import ResolvedAudit, key_fields, repeated_keys
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line
 from deltalite.txn.audit_samples import MAX_READ_CHARACTERS, sample_text, within_total
@@ -86,14 +86,13 @@ def _sample(
         selected = rows.where(F.expr(str(audit.rows)).cast("boolean")).select(*_numbered(columns))
         sampled = selected.limit(audit.sample_count).collect()
         return [dict(zip([field.name for field in fields], row, strict=True)) for row in sampled]
+    keys = key_fields(audit, schema)
     if audit.kind is AuditKind.UNIQUE:
-        fields = [field for name in audit.unique if (field := schema.find(name)) is not None]
-        counts = repeated_keys(rows, fields)
+        counts = repeated_keys(rows, keys)
     else:
-        fields = [field for name in audit.references if (field := schema.find(name)) is not None]
         values = bad_references(spark, item, rows, partial(frame, AuditScope.TABLE), schema)
         counts = values.groupBy(*values.columns).agg(F.count(F.lit(1)).alias("rows"))
-    return _most_frequent(counts, fields, audit.sample_count)
+    return _most_frequent(counts, keys, audit.sample_count)
 
 
 def _most_frequent(counts: DataFrame, fields: Sequence[StructField], limit: int) -> list[_Row]:

@@ -59,11 +59,9 @@ def assign_value(
     if is_non_deterministic and without_nullability_and_metadata(from_type) != without_nullability_and_metadata(
         to_type
     ):
-        # The transformation of a one-item array computes the value once.
-        items = F.transform(
-            F.array(value), lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
+        return convert_once(
+            value, lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
         )
-        return F.element_at(items, 1)
     match from_type, to_type:
         case _ if from_type == VOID:
             return value.cast(spark_type(to_type))  # a VOID value is NULL, or its expression raises an error
@@ -88,6 +86,12 @@ def assign_value(
             return _simple_value(value, from_type, to_type, path)
         case _:
             raise _not_convertible(from_type, to_type, path)
+
+
+def convert_once(value: Column, convert: Callable[[Column], Column]) -> Column:
+    """Return the converted value, even if `convert` uses it several times: Spark computes the value once."""
+    # The transformation of a one-item array computes the item once.
+    return F.element_at(F.transform(F.array(value), convert), 1)
 
 
 def _simple_value(

@@ -23,7 +23,7 @@ from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import DataType, StructType, member_at
 from deltalite.protocol.schema_evolution import VOID
-from deltalite.spark.columns.assigning import assign_value
+from deltalite.spark.columns.assigning import assign_value, convert_once
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import TARGET, quoted
 from deltalite.spark.columns.types import spark_type
@@ -279,13 +279,10 @@ class RowActionResolver:
             return assign_value(
                 new.value, from_type, to_type, path, fills_missing=True, is_non_deterministic=new.is_non_deterministic
             )
-        if new.is_non_deterministic:  # the transformation of a one-item array computes the value once
-            return F.element_at(
-                F.transform(
-                    F.array(new.value),
-                    lambda item: self._merged_struct(old, to_type, AssignedValue(value=item, type=from_type), path),
-                ),
-                1,
+        if new.is_non_deterministic:
+            return convert_once(
+                new.value,
+                lambda item: self._merged_struct(old, to_type, AssignedValue(value=item, type=from_type), path),
             )
         members = []
         for field in to_type:

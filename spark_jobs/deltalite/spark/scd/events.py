@@ -1,4 +1,4 @@
-"""Events: what is known about each key at each sequence, from the table and from the source.
+"""Events: the known state of each key at each sequence, from the table and from the source.
 
 An event says: from its sequence on, the key has certain values, or the key is deleted. The rows of the table and the
 new rows of the source become events of one form, and each key and sequence keeps one event. The rows of the table are
@@ -42,7 +42,7 @@ NO_COLUMN = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nulls:
-    """The numbers of source rows without a key, and without a sequence."""
+    """The number of source rows with a null in a key, and the number of source rows without a sequence."""
 
     keys: int
     sequences: int
@@ -173,7 +173,7 @@ def _stored_columns(layout: Layout, columns: StructType) -> list[Column]:
 
 
 def _payload(layout: Layout) -> Column:
-    """Return what an event says about its key, in a form that Spark can compare."""
+    """Return the deletion and the values of an event, in a form that Spark can compare."""
     values = comparable_values(F.col(TRACKED), F.col(UNTRACKED), layout)
     return F.struct(F.col(DELETED), values.alias("values"))
 
