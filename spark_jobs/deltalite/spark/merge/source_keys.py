@@ -1,6 +1,6 @@
 """The values of the source's keys as a predicate on the target. A file without any of these values cannot match.
 
-For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
+For a partition column, the predicate lists the values, up to a limit. For any other column, it is the range from the
 lowest to the highest value. If several files remain, keys of all types except strings get several smaller ranges. The
 size of the predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
 """

@@ -77,7 +77,11 @@ def replacement_of_all_files(snapshot: Snapshot) -> Replacement:
 
 
 def replacement_of_partitions(snapshot: Snapshot, partitions: Iterable[Mapping[str, str | None]]) -> Replacement:
-    """Return the replacement of all files in the written partitions. The values are compared, not their spellings."""
+    """Return the replacement of all files in the written partitions. The values are compared, not their spellings.
+
+    Raises:
+        CorruptLogError, UnsupportedFeatureError: see `PartitionKeys.key`.
+    """
     test = _SamePartitions(snapshot, partitions)
     values_of_files = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
     is_written = pa.array([test.may_match(values) for values in values_of_files], pa.bool_())

@@ -60,6 +60,9 @@ def apply_rules(
     """Fit the texts of new rows to their types, compute the generated columns of new rows, and return all rows.
 
     A generated column that the action sets keeps its value. `action` is the column with the numbers of `actions`.
+
+    Raises:
+        UnsupportedFeatureError: the expression of a column cannot be computed, or its char or varchar type is invalid.
     """
     rows = fit_texts(rows, schema, where=column_named(action).isNotNull())
     generated = generated_columns(rows.sparkSession, schema, rules)
@@ -77,7 +80,11 @@ def apply_rules(
 def new_row_guards(
     spark: SparkSession, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> list[Guard]:
-    """Return the guards that every new row must satisfy. `action` is the column with the numbers of `actions`."""
+    """Return the guards that every new row must satisfy. `action` is the column with the numbers of `actions`.
+
+    Raises:
+        UnsupportedFeatureError: a rule of the table cannot be computed, or a char or varchar type is invalid.
+    """
     set_names = {name for row_action in actions.values() for name in row_action.set_columns}
     set_columns = StructType(tuple(field for field in schema if field.name in set_names))
     guards = not_null_guards(schema) + length_guards(schema)

@@ -26,7 +26,7 @@ def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructTyp
     Texts of the types char(n) and varchar(n) are fitted to their lengths.
 
     Raises:
-        UnsupportedFeatureError: the expression of a column cannot be computed.
+        UnsupportedFeatureError: the expression of a column cannot be computed, or its char or varchar type is invalid.
     """
     rows = conform_rows(frame, from_schema, to_schema)
     missing_fields = [field for field in to_schema if from_schema.find(field.name) is None]
