@@ -41,7 +41,7 @@ class AskSettings:
 
     - `timeout`: how long the task waits for an answer; None for no limit.
     - `default`: the decision after the timeout; None fails the task, as `reject` does.
-    - `assigned_users`: the users who may answer, as `{"id": ..., "name": ...}`; empty for all with the permission.
+    - `assigned_users`: the users who may answer, as `{"id": ..., "name": ...}`; empty for all whom Airflow allows.
     - `notifiers`: Airflow's notifiers, which are called with the context of the task.
     """
 
@@ -117,8 +117,7 @@ def check_can_ask() -> None:
     """Raise an error if this Airflow cannot ask a person.
 
     Raises:
-        InstallationError: Airflow lacks human-in-the-loop, or a part of it is too old. Before Airflow 3.3 the standard
-            provider has a part of it.
+        InstallationError: Airflow or its standard provider lacks human-in-the-loop, or is too old.
     """
     missing = [
         name

@@ -1,14 +1,14 @@
 """The question about audits of level `ask`, and its answer. DAG parsing does not import this module.
 
-1. The job has committed nothing and reports a question. `ask` writes it to Airflow and lets the task wait. The task
-   holds no slot of a worker.
+1. The job has committed nothing and reports a question. `ask` writes the question to Airflow and lets the task wait.
+   The task holds no slot of a worker.
 2. A worker resumes the task with the answer. `approval_of` returns the approval, asks again, or raises an error.
 3. The operator runs the job again. The job commits only if no accepted value got worse. Otherwise step 1 follows.
 
-Airflow keeps one question for each task instance, also across clears and retries. A second call of Airflow's interface
-removes the answer, but the old text stays. So each question has a code, which is the default of a field in the form. An
-answer counts only with the code of the last question. An answer without a code counts if the task has asked only once.
-The task's log shows each new question with its code.
+Airflow keeps one question for each task instance, also across clears and retries. If the task asks again, Airflow
+removes the answer, but still shows the text of the first question. So each question has a code, which is the default of
+a field in the form. An answer counts only with the code of the last question. An answer without a code counts if the
+task has asked only once. The task's log shows each new question with its code.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
 def still_applies(operator: DeltaCommitOperator, approval: Approval, request: CommitRequest) -> bool:
     """Whether an approval belongs to a request. Templates and the version of the DAG can change while a person decides.
 
-    If it does not, the job runs without the approval, so that its audits ask again.
+    If the approval does not apply, the job runs without it, so that the audits ask again.
 
     :param operator: The operator of the task.
     :param approval: The approval.

@@ -18,12 +18,12 @@ class DeltaCheckOperator(DeltaSubmitOperator):
     """Run audits on a version of a table, which the task does not change.
 
     The audits are those of ``DeltaWriteOperator``. They examine all rows of the version. ``max_change`` compares the
-    row count with that of the version before. Use this task for tables that other engines write, and for checks of
-    several tables after all of them have been written. To check rows before others can read them, give ``audits`` to
-    the operator that writes them.
+    row counts of this version and of the previous one. Use this task for tables that other engines write, and for
+    checks of several tables after all of them have been written. To check rows before others can read them, give
+    ``audits`` to the operator that writes them.
 
-    The task fails with ``AuditFailedError`` if an audit of level ``fail`` does not pass. A retry would read the same
-    rows, so Airflow does not retry it. A cleared task checks again.
+    The task fails with ``AuditFailedError`` if an audit of level ``fail`` does not pass. Airflow does not retry this
+    failure. A cleared task checks again.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics, audits}``. ``metrics`` has ``numAudits`` and ``numAuditsNotPassed``.

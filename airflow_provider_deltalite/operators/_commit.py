@@ -120,7 +120,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         ask(self, context, question)
 
     def check_constants(self, constants: Constants) -> None:
-        """Reject wrong parameters when the DAG is parsed, also those of the question to a person."""
+        """Reject wrong parameters when the DAG is parsed, also a wrong value of `ask`."""
         super().check_constants(constants)
         AskSettings.of(self.ask)
         if has_questions(getattr(self, "audits", ())):

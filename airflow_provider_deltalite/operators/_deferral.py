@@ -40,7 +40,7 @@ class Deferral:
     """The values that Airflow keeps while a task is deferred, and the event that ended the deferral.
 
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that a ``JobSubmitter`` returned.
-    :param nonce: The nonce of the markers that the driver prints; None if an older release submitted it.
+    :param nonce: The nonce of the markers that the driver prints; None if an older release submitted the driver.
     :param state_before_job: What the table's log showed before the job; None if the worker could not read the log.
     :param event: The payload of the trigger's event.
     :param approval: The approval with which the job runs, as JSON values; None if nobody was asked.
@@ -187,7 +187,10 @@ def kill_stored_driver(operator: DeltaSubmitOperator, context: Context, *, conn_
     state = context.get("task_state_store")
     driver_id = None if state is None else state.get(operator.external_id_key)
     if driver_id is None:
-        operator.log.error("The task timed out. Its driver is unknown here, so it may still run and commit.")
+        operator.log.error(
+            "The task timed out, and this worker does not know the id of the driver. The driver may still run and "
+            "commit."
+        )
         return
     operator.log.info("The task timed out while no triggerer watched it. Killing the driver %s.", driver_id)
     uses_kerberos = bool(operator.keytab and operator.principal)

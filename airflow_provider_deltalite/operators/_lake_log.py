@@ -27,7 +27,7 @@ class LakeLog(TableLog):
     def find_result_after_job(self, job: JobReport, *, failed: bool) -> OperationResult | None:
         """Return the reported result of a job that succeeded, or else a result without rows; None for a failed job.
 
-        A job that succeeded has failed on no table, so the loss of its report must not fail the task.
+        The job did its work, so the loss of its report must not fail the task.
         """
         if failed:
             return None

@@ -81,7 +81,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     :param min_dead_bytes: Vacuum a table if its log names at least this many bytes of removed files whose retention has
         passed. (templated)
     :param vacuum_after_days: Also vacuum a table this many days after its last vacuum, or after its creation if it had
-        none. A table without a commit since its last vacuum and without removed files to delete needs none. (templated)
+        none. A table without a commit since its last vacuum and without removed files to delete needs no vacuum.
+        (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
         log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
         jobs and of failed audits. (templated)
@@ -178,7 +179,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     def addresses(self, request: Request) -> list[str]:
         """Return the addresses of the tables, or of the folder at which the listing of the pattern begins.
 
-        The addresses of the tables of a catalog are known to the job only.
+        Only the job knows the addresses of the tables of a catalog.
         """
         request = cast("MaintainRequest", request)
         return list(request.tables) if request.pattern is None else [split_address(request.pattern)[0]]
@@ -223,7 +224,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
             return super().execute(context)
 
     def execute_complete(self, context: Context, **deferral: Any) -> dict[str, Any]:
-        """Return the result of the job, after the task was deferred. A failure is handled as in `execute`."""
+        """Return the result of the job, after the task was deferred. Handle a failure as `execute` does."""
         with self._storing_result_of_failure(context):
             return super().execute_complete(context, **deferral)
 
@@ -233,10 +234,10 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
 
     @contextmanager
     def _storing_result_of_failure(self, context: Context) -> Iterator[None]:
-        """If the block fails after the job has reported its rows, store them as XCom."""
+        """If the block fails after the job has reported its result, store the result as XCom."""
         try:
             yield
-        except Exception:  # Whatever failed the task, its rows say what was done to each table.
+        except Exception:  # The result says what the job did to each table.
             job = None if self.submission is None else self.submission.submitted_job
             if job is not None and job.result is not None and self.do_xcom_push:
                 context["ti"].xcom_push(key="return_value", value=job.result.as_dict())

@@ -31,7 +31,7 @@ def run_job(
     Raises:
         TaskDeferred: The triggerer waits for the end of the job.
         BaseException: The task waits for the decision of a person (``TaskAwaitingInput`` or ``TaskDeferred``).
-        Exception: The job failed and has not committed.
+        Exception: The job was not submitted, or it failed and has not committed.
     """
     addresses = operator.addresses(request)
     with ship_job(operator.job, lambda nonce: request.to_json(nonce=nonce)) as job:

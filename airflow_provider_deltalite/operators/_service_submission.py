@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 _MIN_PAUSE_SECONDS = 5.0
-# Parameters that the operator itself uses, or that `SparkJob` has under another name.
-_OTHER_PARAMETERS = frozenset(
+# Parameters of the hook that the operator itself uses, or that `SparkJob` has under another name.
+_OMITTED_PARAMETERS = frozenset(
     {"application_args", "conf", "conn_id", "java_class", "name", "status_poll_interval", "verbose"}
 )
 _END_TEXTS = {JobState.FAILED: "failed", JobState.MISSING: "no longer exists"}
@@ -156,7 +156,9 @@ class ServiceSubmission:
         store_nonce(operator, self._job.nonce, context)
         hide(self._conf)
         parameters = {
-            name: value for name, value in operator.hook_parameters().items() if value and name not in _OTHER_PARAMETERS
+            name: value
+            for name, value in operator.hook_parameters().items()
+            if value and name not in _OMITTED_PARAMETERS
         }
         job_id = self._submitter.submit(
             SparkJob(

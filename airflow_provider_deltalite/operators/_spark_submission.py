@@ -1,4 +1,4 @@
-"""The submission with `spark-submit`, by Airflow's `SparkSubmitOperator` and a hook. DAG parsing does not import it."""
+"""Submits a job with Airflow's `SparkSubmitOperator` and a hook. DAG parsing does not import this module."""
 # ruff: noqa: SLF001  Airflow's operator keeps its hook and its parameters in private attributes
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIN_PAUSE_SECONDS_IN_YARN = 10.0  # between two polls, as in Airflow's hook
 
 
 class SparkSubmission:
-    """A job that `spark-submit` starts. `SparkSubmitOperator` knows deploy modes, tracking and killing."""
+    """A job that `spark-submit` starts. `SparkSubmitOperator` handles deploy modes, tracks the job and kills it."""
 
     _defers = False
 
@@ -52,7 +52,7 @@ class SparkSubmission:
         return cast("DeltaSparkSubmitHook", self._operator._hook)
 
     def run(self, context: Context) -> None:
-        """Run the job as `SparkSubmitOperator` does. It calls the other methods of this class."""
+        """Run the job as `SparkSubmitOperator` does. The operator calls the other methods of this class."""
         SparkSubmitOperator.execute(self._operator, context)
 
     def resume(self, deferral: Deferral, context: Context) -> None:
@@ -73,8 +73,8 @@ class SparkSubmission:
     def kill(self) -> None:
         """Kill the job, if one was submitted.
 
-        `SparkSubmitOperator` asks YARN's ResourceManager to kill the job. It may not know the address for a job that is
-        not tracked. The hook kills such a job, and spark-submit.
+        `SparkSubmitOperator` asks YARN's ResourceManager to kill the job. For a job that is not tracked, the operator
+        may not know the address of the ResourceManager. The hook kills such a job, and the process of spark-submit.
         """
         if (hook := self.submitted_job) is None:
             return

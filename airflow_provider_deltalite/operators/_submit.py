@@ -6,7 +6,7 @@ When the DAG is parsed, it only checks the constant parameters.
 - The operator submits no job if the table's log shows that an earlier attempt of this task has committed.
 - `_running.py` runs the job and decides its result. `_submission.py` chooses how the job is submitted.
 - Each run begins with a new state, so one object can run more than once.
-- `_commit` adds what only operators that commit need: the run identity.
+- `_commit` adds the run identity, which only operators that commit need.
 """
 
 from __future__ import annotations

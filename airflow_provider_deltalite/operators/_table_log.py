@@ -75,8 +75,8 @@ class TableLog:
     def find_earlier_result(self) -> OperationResult | None:
         """Return the result of an earlier task attempt; None if the log shows none.
 
-        The method also returns None, after a warning, if this worker lacks the permission to read the log and the task
-        has no `storage_conn_id`.
+        The method also records the state before the job, and a missing table. It returns None, after a warning, if this
+        worker lacks the permission to read the log and the task has no `storage_conn_id`.
         """
         operator, store = self._operator, self._store
         if store is None:
