@@ -42,7 +42,7 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     :param file_names: The names of the files to load, relative to ``path``. A missing file is an error. (templated)
     :param query: A Spark SQL query on the view ``source`` that returns the rows. By default, all rows. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. (templated)
-    :param force: Load all matching files, also those that were loaded before. (templated)
+    :param force: Load all matching files, also those loaded before. (templated)
     :param validate_only: Check types, NOT NULL and constraints of this many rows as a load does. Write and commit
         nothing. Only audits of level ``quarantine`` run. ``metrics`` then has ``numValidRows``. (templated)
     :param file_column: The name of a column that gets the address of the file of each row. (templated)

@@ -32,8 +32,8 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     - Of the clauses of one kind, the first whose condition is true applies. If none applies, the row does not change.
     - ``update`` and ``insert`` map each column to a Spark SQL expression. ``"*"`` sets each column from the source
       column of the same name.
-    - The task fails and shows examples if two source rows match one target row. They may match if ``when_matched`` is
-      left out, or is one ``delete`` without a condition.
+    - The task fails if two source rows match one target row, unless ``when_matched`` is left out or is one ``delete``
+      without a condition.
 
     The merge reads only files that can match. It decides by the keys of the source and by conditions in ``on`` that use
     only the target, such as ``target.day = DATE'2026-01-01'``. Concurrent merges into one table do not conflict if they

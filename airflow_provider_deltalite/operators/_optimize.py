@@ -21,7 +21,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
       can continue each other's clustering. After a change of the clustering columns, use ``full=True``. It rewrites all
       files except full cubes of the current columns (at least half of ``max_commit_bytes``).
     - A second run does nothing until new files arrive. It does not rewrite files that were packed to the same size, or
-      ordered by the same columns. In a full Z-order cube (at least half of ``max_commit_bytes``), it only rewrites
+      ordered by the same columns. Full Z-order cubes (at least half of ``max_commit_bytes``) stay, except
       files with many soft-deleted rows.
 
     The task changes no row, so readers, streams and change feeds are not affected. It does not conflict with appends,

@@ -1,7 +1,7 @@
 """The base class of all operators: it turns rendered parameters into a Spark job, and the job's end into a result.
 
-A subclass declares a request class, a job script and template fields. This class does the work, when the task runs.
-When the DAG is parsed, it only checks the constant parameters.
+A subclass declares a request class, a job script and template fields. This class does the work when the task runs.
+When the DAG is parsed, it only checks constant parameters.
 
 - The operator submits no job if the table's log shows that an earlier attempt of this task has committed.
 - `_running.py` runs the job and decides its result. `_submission.py` chooses how the job is submitted.
