@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from deltalite.requests import CommitRequest
 
 CODE = "code"
-_METHOD = "execute_after_answer"
+_METHOD_AFTER_ANSWER = "execute_after_answer"
 _HAS_ASKED = "deltalite_has_asked"  # in the task state store, which Airflow keeps as long as its question
 _MAX_NAME_CHARACTERS = 100
-_AGAIN = "Clear the task to write, audit and ask again."
+_CLEAR_TO_ASK_AGAIN = "Clear the task to write, audit and ask again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,31 +140,34 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
     :raises BaseException: The task asks again, see `ask`.
     """
     question = AuditQuestion.from_dict(answer.question)
-    texts = "; ".join(audit.text for audit in question.audits)
+    audit_texts = "; ".join(audit.text for audit in question.audits)
     if answer.has_timed_out:
-        raise AuditFailedError(f"Nobody decided in time on rows of {operator.table}: {texts}.", remedy=_AGAIN)
+        raise AuditFailedError(
+            f"Nobody decided in time on rows of {operator.table}: {audit_texts}.", remedy=_CLEAR_TO_ASK_AGAIN
+        )
     if answer.error is not None:
         raise AuditFailedError(
-            f"Airflow could not read the decision on rows of {operator.table} ({answer.error}): {texts}.", remedy=_AGAIN
+            f"Airflow could not read the decision on rows of {operator.table} ({answer.error}): {audit_texts}.",
+            remedy=_CLEAR_TO_ASK_AGAIN,
         )
     decided_by = answer.user or "The default after the timeout"
     if not answer.is_approval:
         raise AuditFailedError(
-            f"{decided_by} rejected rows of {operator.table}: {texts}. {question.effect}",
-            remedy=f"Correct the rows or the audits. {_AGAIN}",
+            f"{decided_by} rejected rows of {operator.table}: {audit_texts}. {question.effect}",
+            remedy=f"Correct the rows or the audits. {_CLEAR_TO_ASK_AGAIN}",
         )
     settings = AskSettings.of(operator.ask)
     if answer.user is None and settings.default is not Decision.PUBLISH:
         raise AuditFailedError(
-            f"Nobody decided in time on rows of {operator.table}: {texts}. The default 'publish' belongs to an older "
-            "question, and the parameter `ask` no longer has it.",
-            remedy=_AGAIN,
+            f"Nobody decided in time on rows of {operator.table}: {audit_texts}. The default 'publish' belongs to an "
+            "older question, and the parameter `ask` no longer has it.",
+            remedy=_CLEAR_TO_ASK_AGAIN,
         )
     if answer.user is not None and not settings.allows(answer.user_id):
         operator.log.warning("%s may not accept these values any more. Asking again.", decided_by)
         return _ask(operator, context, question, is_first=answer.is_first)
     if answer.code == question.code or (answer.code is None and answer.is_first):
-        operator.log.info("%s accepted %s. Running the job again.", decided_by, texts)
+        operator.log.info("%s accepted %s. Running the job again.", decided_by, audit_texts)
         return Approval(
             audits=question.audits,
             measured_at_ms=question.measured_at_ms,
@@ -174,8 +177,9 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
         )
     if answer.user is None:
         raise AuditFailedError(
-            f"Nobody decided in time on rows of {operator.table}: {texts}. The default belongs to an older question.",
-            remedy=_AGAIN,
+            f"Nobody decided in time on rows of {operator.table}: {audit_texts}. The default belongs to an older "
+            "question.",
+            remedy=_CLEAR_TO_ASK_AGAIN,
         )
     operator.log.warning(
         "%s answered with the code %s of an older question. Asking again.", decided_by, answer.code or "(none)"
@@ -265,8 +269,8 @@ def _wait(
             params={name: dict(param) for name, param in params.items()},  # the trigger changes its argument
             timeout_datetime=end,
         )
-        operator.defer(trigger=trigger, method_name=_METHOD, kwargs=kwargs)
-    raise TaskAwaitingInput(method_name=_METHOD, kwargs=kwargs, timeout=settings.timeout)
+        operator.defer(trigger=trigger, method_name=_METHOD_AFTER_ANSWER, kwargs=kwargs)
+    raise TaskAwaitingInput(method_name=_METHOD_AFTER_ANSWER, kwargs=kwargs, timeout=settings.timeout)
 
 
 def _form(code: str) -> dict[str, dict[str, Any]]:

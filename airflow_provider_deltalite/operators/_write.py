@@ -30,7 +30,7 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, which ``query`` reads as the view ``source``. It is a mapping with ``format``, and with
         ``path``, ``options`` and ``schema`` (Spark DDL) if the format needs them. Format ``delta`` takes
-        ``version_as_of`` or ``timestamp_as_of`` instead of options and schema. For changed rows, it takes
+        ``version_as_of`` or ``timestamp_as_of``, and no ``schema``. For changed rows, it takes
         ``changes_from_version`` and ``changes_to_version``. Both are inclusive, and the default of
         ``changes_to_version`` is the newest version. ``incremental`` (True or a name) loads what is new in a Delta
         table since the last commit of this flow: appended rows, or changed rows with ``"read": "changes"``.
