@@ -23,7 +23,7 @@ from airflow_provider_deltalite.get_provider_info import get_provider_info
 
 _PROJECT_PACKAGES = ("airflow_provider_deltalite", "deltalite")
 _OMITTED_PARAMETERS = {"self", "args", "kwargs", "spark"}
-# The attribute of a parameter has another name if one of Airflow's own operators has an attribute of that name.
+# The attribute of a parameter has another name if Airflow's operators already have an attribute with its name.
 _TEMPLATE_FIELD_OF = {"dry_run": "dry_run_only"}
 
 

@@ -28,19 +28,20 @@ _RESULT_TEXTS = {
     "flows": "The versions that the commit loaded from incremental sources, by the name of the view: `flow`, "
     "`source_table_id`, `after_version` (exclusive; null for the complete source) and `to_version` (inclusive). The "
     "key is missing without an incremental source.",
-    "audits": "The results of the audits: `name`, `kind`, `on`, `level`, `passed`, `measured` and `threshold`, and if "
-    "they are known `rows` (in the scope), `before` (rows before), `version` (of the other table), `error` (if the SQL "
-    "fails for a row), and `accepted_by` and `accepted_at` (if a person has accepted the value). Null if they do not "
-    "fit into the job's result line and this worker does not find them in the table's log. The key is missing without "
-    "audits.",
+    "audits": "The results of the audits. Each has `name`, `kind`, `on`, `level`, `passed`, `measured` and "
+    "`threshold`. If they are known, it also has `rows` (the number of rows in the scope), `before` (the number of "
+    "rows in the version before), `version` (of the other table), `error` (if the SQL fails for a row), and "
+    "`accepted_by` and `accepted_at` (if a person has accepted the value). Null if the results do not fit into the "
+    "job's result line and this worker does not find them in the table's log. The key is missing without audits.",
     "skip_reason": "Why the task made no commit, if its sources have nothing new. Otherwise the key is missing.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
     "are more than 100, if they are unknown, or if their names do not fit into the job's result line. The key is "
     "missing if there is no such partition.",
     "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched. "
     "Otherwise the key is missing.",
-    "quarantine": "The rows that the run put into quarantine: `table` (its address), `version` (with these rows; null "
-    "if the run committed nothing there) and `rows`. The key is missing without a quarantine.",
+    "quarantine": "The rows that the run put into the quarantine table: `table` (the address of this table), `version` "
+    "(the version of this table with these rows; null if the run committed nothing there) and `rows` (their number). "
+    "The key is missing without a quarantine.",
     "tables": "The rows of a maintenance of many tables. Otherwise the key is missing.",
     "phases": "The seconds that the job spent in each of its "
     "[phases](how-to/see-tables-in-airflow.md#see-where-the-time-went), such as `start`, `plan`, `write`, `commit` and "

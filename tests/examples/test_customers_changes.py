@@ -47,10 +47,10 @@ def test_each_run_merges_the_new_versions_and_a_day_without_new_versions_starts_
     assert result["metrics"]["numTargetRowsUpdated"] == 0
     assert rows(copy) == expected_copy(lake)
 
-    spark_call = request.getfixturevalue("without_spark")
+    spark_call_marker = request.getfixturevalue("without_spark")
     third = run(example("customers_changes"), THIRD_DAY)
     result = third.return_values["merge"]
     assert (third.state, result["skipped"]) == ("success", True)
     assert loaded_versions(result) == (version_before + 1, version_before + 1)
-    assert not spark_call.exists()
+    assert not spark_call_marker.exists()
     assert DeltaTable(str(copy)).version == 1
