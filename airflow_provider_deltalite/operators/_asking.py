@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CODE = "code"
 _METHOD_AFTER_ANSWER = "execute_after_answer"
-_HAS_ASKED = "deltalite_has_asked"  # in the task state store, which Airflow keeps as long as its question
+_HAS_ASKED = "deltalite_has_asked"  # a key of the task state store; Airflow keeps it as long as the question
 _MAX_NAME_CHARACTERS = 100
 _CLEAR_TO_ASK_AGAIN = "Clear the task to write, audit and ask again."
 

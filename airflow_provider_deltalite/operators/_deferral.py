@@ -2,8 +2,8 @@
 
 1. The worker submits the job and stores the id of the driver for a retry, as without a deferral.
 2. `defer` gives the worker's slot back. A trigger waits until the driver has ended.
-3. A worker resumes the task with a `Deferral`. It follows the driver as an attempt that joins it, so all the rest is
-   the same as without a deferral: the driver's log, the result, typed errors, links and clean-up.
+3. A worker resumes the task with a `Deferral`. The task follows the driver as an attempt that joins the driver. So the
+   driver's log, the result, typed errors, links and clean-up are the same as without a deferral.
 
 If the trigger cannot watch the driver, the worker of step 3 waits for it.
 """
