@@ -28,7 +28,7 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
         return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the commit of this DAG run. After a job that succeeded, also a result with nothing new to load.
+        """Return the commit of this DAG run, or after a job that succeeded, a result with nothing new to load.
 
         The job has removed the rows that earlier attempts of the run put into the quarantine.
         """
