@@ -1,7 +1,7 @@
 """The check command: runs audits on an existing version of a table.
 
-The command commits and writes nothing, so it records no run, and each run examines the rows again. `max_change`
-compares the row count with that of the previous version.
+The command writes nothing, so it records no run, and each run examines the rows again. `max_change` compares the row
+count with that of the previous version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
 
     Raises:
         AuditFailedError: an audit of level `fail` did not pass.
-        InvalidRequestError: SQL of an audit is wrong, or SQL of an audit of level `fail` cannot be computed for a row.
+        InvalidRequestError: the address names a version, SQL of an audit is wrong, or SQL of an audit of level `fail`
+            cannot be computed for a row.
         TableError: the table, the version, or the previous version (for `max_change`) cannot be read.
         DeltaLiteError: storage failed.
     """

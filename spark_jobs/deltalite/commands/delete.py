@@ -1,7 +1,7 @@
 """The delete command: removes the rows for which a condition is true.
 
 A delete without a condition, or with a condition on partition columns alone, reads no file and removes whole files.
-Any other condition first selects the files that may hold a matching row. Only files with a matching row are rewritten,
+Any other delete first selects the files that may hold a matching row. Only files with a matching row are rewritten,
 or get a deletion vector. Rows for which the condition is NULL stay. delta-spark: DeleteCommand.
 """
 
@@ -42,8 +42,8 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
     """Delete rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     Raises:
-        InvalidRequestError: the condition is wrong, is non-deterministic, holds a subquery, or is true for every row
-            without `confirm_all_rows`.
+        InvalidRequestError: the condition is wrong, is non-deterministic or holds a subquery. Or it is true for every
+            row, and `confirm_all_rows` is not set.
         AppendOnlyError: the table is append-only, even if no row matches.
         DeltaLiteError: as `change_rows`.
     """

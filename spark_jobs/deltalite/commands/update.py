@@ -1,8 +1,8 @@
 """The update command: sets columns of the rows for which a condition is true.
 
 A value is a SQL expression over the columns of the old row. Columns without a new value stay, and generated columns are
-computed again. Files are selected as in a delete. Without a condition, or with a condition on partition columns alone,
-every row of the selected files changes. delta-spark: UpdateCommand.
+computed again. The command reads only files that may hold a matching row. Without a condition, or with a condition on
+partition columns alone, every row of these files changes. delta-spark: UpdateCommand.
 """
 
 from __future__ import annotations

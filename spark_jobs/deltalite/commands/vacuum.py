@@ -7,10 +7,11 @@ The steps:
 3. Delete the files, then the empty folders.
 4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure in step 3, VACUUM END
    has the status FAILED and no `txn`, so that a retry deletes the remaining files.
-5. Delete the parts of the record of loaded files that no readable version needs (`upkeep.loaded_files`).
+5. Record the version with which the next lite vacuum begins (`upkeep.last_vacuum_info`).
+6. Delete the parts of the record of loaded files that no readable version needs (`upkeep.loaded_files`).
 
-If the process is killed, all versions within the retention stay complete. If this happens between the steps 2 and 4,
-the log has a VACUUM START without a VACUUM END.
+If the process is killed, all versions within the retention stay complete. After a kill between step 2 and step 4, the
+log has a VACUUM START without a VACUUM END.
 delta-spark: VacuumCommand.
 """
 
@@ -97,7 +98,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     )
     if isinstance(started, OperationResult):
         return started
-    started_s = time.monotonic()
+    sweep_start_s = time.monotonic()
     try:
         _check_clock(store, started.version)
         PHASES.begin(Phase.DELETE)
@@ -106,8 +107,8 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     except Exception:  # record any failure in the log before the error propagates
         _record_failure(spark, request, store)
         raise
-    # The time of the attempt that commits VACUUM END does not include the deletion of the files.
-    time_metric = {EXECUTION_TIME: round((time.monotonic() - started_s) * 1000)}
+    # The commit would measure only the attempt that commits VACUUM END, without the deletion of the files.
+    time_metric = {EXECUTION_TIME: round((time.monotonic() - sweep_start_s) * 1000)}
     result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome) | time_metric)
     advance_last_vacuum(store, started.plan.swept_version)
     _delete_unneeded_records(store, clock_ms())
@@ -161,7 +162,7 @@ def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Re
 
 
 def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: int) -> OperationResult:
-    """Log the files that a vacuum would delete, and return their number. Commit nothing, and ignore earlier runs."""
+    """Log some files that a vacuum would delete, and return the number and the size of all. Ignore earlier runs."""
     base = Snapshot.load(store)
     base.check_log()
     plan = _plan(request, base, tree, _retention(request, base, time_ms))
@@ -235,7 +236,7 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
 
 
 def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
-    """Delete the parts of the record of loaded files that no version needs. If this fails, log a warning."""
+    """Delete the parts of the record of loaded files that no readable version needs. If this fails, log a warning."""
     try:
         deleted = delete_unneeded_records(store, now_ms=time_ms)
     except DeltaLiteError as error:

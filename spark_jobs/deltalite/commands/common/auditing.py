@@ -1,12 +1,13 @@
 """The audits of an operation: they examine the files of a proposal before its commit.
 
 The audits run on the staged files, so the examined rows are the rows that the commit publishes. Audits of the complete
-table examine the base snapshot with the changes of the proposal. Such a proposal conflicts with every winning commit
-that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
+table examine the base snapshot with the changes of the proposal. A proposal with such an audit conflicts with every
+winning commit that changes rows, and the next attempt audits again. So these audits examine the table that the commit
+produces.
 
 If an audit of level `fail` does not pass, nothing is committed. The same holds for an audit of level `ask` that nobody
 has accepted. In both cases the staged files stay, so that a person can read them. A full vacuum after the retention
-removes them; a lite one does not find them. The log and the error show sample rows.
+removes them; a lite vacuum does not find them. The log and the error show sample rows.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Auditor:
     """Audits the proposals of one command, one attempt after the other.
 
     The next attempt keeps the results on the new rows if it commits the same files.
+
+    - `has_new_rows`: whether the operation can add or update rows. By default, audits then examine these rows.
+    - `approval`: the answer of a person to the question of an earlier attempt, None without an answer.
+    - `request_parts`: the parts of the request that the question contains.
     """
 
     def __init__(
@@ -78,7 +83,10 @@ class Auditor:
 
     @property
     def needs_new_rows(self) -> bool:
-        """Whether an audit examines the new rows. The operation itself measures audits of level `quarantine`."""
+        """Whether an audit examines the new rows.
+
+        Audits of level `quarantine` do not count, because the operation itself measures them.
+        """
         return any(
             audit.scope(has_new_rows=self._has_new_rows) is AuditScope.NEW_ROWS
             for audit in self._audits
@@ -88,8 +96,8 @@ class Auditor:
     def resolve(self, schema: StructType) -> list[ResolvedAudit]:
         """Resolve the audits of one attempt on the columns of the table after the commit.
 
-        Commands call this before they write rows, so that wrong SQL costs no write. Each attempt calls it again, so
-        that it reads the newest versions of other tables.
+        Commands call this method before they write rows, so that wrong SQL costs no write. Each attempt calls it again,
+        so that the audits read the newest versions of other tables.
 
         Raises:
             DeltaLiteError: as `resolve_audits`.
@@ -122,7 +130,8 @@ class Auditor:
 
         Raises:
             AuditFailedError: an audit of level `fail` or `quarantine` did not pass.
-            ApprovalNeededError: no such audit failed, and the approval does not cover an audit of level `ask`.
+            ApprovalNeededError: no such audit failed, but an audit of level `ask` did not pass, and the approval does
+                not cover it.
             InvalidRequestError: SQL of an audit of level `fail` or `ask` cannot be computed for a row.
         """
         if not resolved:
@@ -134,7 +143,7 @@ class Auditor:
         results = with_acceptance(results, audits, self._approval, now_ms=time_ms)
         if failed_audits(results) or any(map(is_undecided, results)):
             for staging in stagings:
-                # The staging folder shows the next write of a new table that the files are leftovers.
+                # Without a table, the staging folder must stay: the next write recognises leftover files by it.
                 staging.keep_committed() if base is not None else staging.keep_all()
         samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
         effect = _text_of_files(self._store.root, proposal)
@@ -184,7 +193,9 @@ def run_audits(
     *,
     before: Snapshot | None,
 ) -> dict[str, AuditResult]:
-    """Measure audits, and return their results by name. `before` is the version before, None for a new table.
+    """Measure audits, and return their results by name.
+
+    `before` is the snapshot with which `max_change` compares, None for a new table.
 
     Raises:
         DeltaLiteError: as `measure_audits`.
@@ -215,7 +226,7 @@ def raise_if_failed(
 
     Raises:
         AuditFailedError: names each failed audit, with the measured value and the threshold.
-        InvalidRequestError: SQL of a failed audit cannot be computed for a row. The text is the same.
+        InvalidRequestError: SQL of a failed audit cannot be computed for a row. The error names the same values.
     """
     failures = failed_audits(results)
     for result in results:
@@ -291,9 +302,9 @@ def listed_files(adds: Iterable[AddFile]) -> pa.Table:
 
 
 def _text_of_files(root: str, proposal: Proposal) -> str:
-    """Return a sentence about the staged files of a proposal that is not committed.
+    """Return a text about the staged files of a proposal that is not committed.
 
-    A restore stages no file: it adds files that older versions have.
+    A restore stages no file: it adds files of older versions. A file with a deletion vector was not staged either.
     """
     names = [decode_path(add.path) for add in proposal.adds if add.deletion_vector is None]
     if not names or proposal.revives_files:

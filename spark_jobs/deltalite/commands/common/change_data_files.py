@@ -1,4 +1,4 @@
-"""The change data files of a write that replaces only some rows of a file.
+"""The change data files of a write that replaces only some rows of some files.
 
 Readers of the change data feed ignore the data files of a commit that has change data files. So the change data files
 hold every inserted and every deleted row. A commit that adds and removes only whole files needs no change data files.
@@ -38,7 +38,8 @@ def write_change_files(
 ) -> tuple[AddCDCFile, ...]:
     """Write, publish and return the change data files of a commit.
 
-    Write no file if the table has no change data feed, or if the write replaces only whole files.
+    `new_files` has the inserted rows, and `replaced` the deleted rows. Write no file if the table has no change data
+    feed, or if the write replaces only whole files.
     """
     if replaced.deleted is None or replaced.rewritten_files.num_rows == 0:
         return ()

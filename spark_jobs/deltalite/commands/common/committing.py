@@ -1,4 +1,4 @@
-"""The last step of every command that commits: the commit, the new files to keep, the upkeep and the result."""
+"""The last step of every command that commits: commit, keep the new files, run the upkeep and return the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class PendingFiles(Protocol):
-    """Files that were written for a commit. Their owner removes them, unless a call of a method keeps them."""
+    """Files that were written for a commit. Their owner removes them, unless one of these methods was called."""
 
     def keep_committed(self) -> None:
         """Keep the files that the log refers to."""
@@ -63,7 +63,8 @@ def commit_proposal(
 ) -> OperationResult:
     """Commit the proposal, run the post-commit upkeep and return the result.
 
-    If another attempt of the same run has committed, return the result of that attempt, without upkeep.
+    If another attempt of the same run has committed, return the result of that attempt, without upkeep. `files` were
+    written for this commit. They stay if the log refers to them, or if this is unknown.
 
     Raises:
         DeltaLiteError: as `txn.commit.commit`.
@@ -119,7 +120,10 @@ def commit_proposal(
 
 
 def _derive_state(base: BaseState, outcome: Committed, store: LogStore, version: int) -> DerivedState | None:
-    """Return the state after the commit: without a request if the job has read the version below, else from the log."""
+    """Return the state after the commit, or None if it is unknown (`derive_state`).
+
+    If the job has read the previous version completely, send no request to the storage. Otherwise read the log.
+    """
     is_on_base = version == base.version + 1
     if is_on_base and base.checksum is not None and base.commit_info is not None and outcome.data is not None:
         return state_after_commit(base.checksum, base.commit_info, outcome.data, commit_name(version))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from deltalite.txn.proposal import Operation
 
 EXECUTION_TIME = "executionTimeMs"
-"""The metric for the milliseconds before the commit. Spark has it for updates, deletes and merges."""
+"""The metric for the milliseconds from the start of the attempt to the commit. delta-spark has it for row changes."""
 REPLANS = "numReplans"
 """The metric for the number of replans after conflicts with other writers. It is missing if there were none."""
 
@@ -39,7 +39,7 @@ def attempt_after(replans: int, clock: Callable[[], float] = time.monotonic) -> 
 
 
 def with_effort(operation: Operation, clock: Callable[[], float] = time.monotonic) -> Operation:
-    """Return the operation with the metrics of the effort since the start of the attempt, or since its last commit.
+    """Return the operation with the metrics of the effort since the attempt began, or since the attempt's last commit.
 
     An operation without metrics gets none. If the operation has measured its time itself, that time stays. Outside of
     an attempt, the function adds nothing.

@@ -24,11 +24,13 @@ from deltalite.txn.compatible_changes import files_stay_valid
 class UncommittedRows:
     """The written files of a query's rows, which are not committed yet.
 
+    - `staging`: the owner of the files.
     - `row_schema`: the columns of the query.
     - `target`: the table for which the files were written.
     - `source_versions`: the versions of the Delta tables that the query has read.
-    - `loaded`: what the query has loaded, as the value `LoadPlan.loaded`.
-    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `files` lacks them.
+    - `loaded`: the `LoadPlan.loaded` of the attempt that wrote the files.
+    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `files` does not contain
+      these rows.
     """
 
     staging: StagedWrite

@@ -1,7 +1,7 @@
-"""The interface between a write and sources from which each run loads only what is new.
+"""The interface between a write and sources from which each run loads only new rows or files.
 
-`commands.flows` implements it for incremental sources, and `commands.copy` for files that are loaded once. A plan
-belongs to one attempt, and is made on the snapshot on which the commit is based.
+`commands.flows` implements the interface for incremental sources, and `commands.copy` for files that are loaded once.
+A plan belongs to one attempt, and is made on the snapshot on which the commit is based.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class LoadPlan(Protocol):
         ...
 
     def record(self) -> tuple[SetTransaction, ...]:
-        """Record what the plan loads, and return the transactions that the commit sets. Called right before a commit.
+        """Record what the plan loads, and return the transactions that the commit sets.
 
-        Files that it writes take no effect without the commit.
+        The write calls this method right before the commit. Files of the record take no effect without the commit.
         """
         ...
 
@@ -65,4 +65,4 @@ class LoadPlan(Protocol):
 
 
 Planner = Callable[["Snapshot | None"], LoadPlan]
-"""Plans what an attempt loads, on the snapshot on which its commit is based; None for a new table."""
+"""Plans what an attempt loads. The argument is the snapshot on which the commit is based, None for a new table."""

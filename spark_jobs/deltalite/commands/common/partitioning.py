@@ -8,7 +8,7 @@ from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
 
-# Binary values need not be text, and variants cannot be compared.
+# The log stores partition values as text. Binary values need not be text, and variants cannot be compared.
 _TYPES_THAT_CANNOT_PARTITION = (PrimitiveType("binary"), PrimitiveType("variant"))
 
 
@@ -41,7 +41,7 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
 
 
 def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) -> None:
-    """Check that `partition_by` of a request that keeps the table is None or has the table's partition columns.
+    """Check that `partition_by` is None, or has the partition columns of the existing table in the same order.
 
     Raises:
         SchemaMismatchError: `partition_by` has other columns, or another order.

@@ -4,8 +4,8 @@ A write puts the rejected rows into separate files, in the pass that writes the 
 commit to the target refers to these files. The row counts in their footers are the measurements of the audits, so the
 audits read no row. A merge keeps the rejected rows of its source on the executors (`spark.audits.rejecting`).
 
-A row that breaks several audits counts for each of them, and is one row in the quarantine: its `audit` is the first
-audit in the order of the request, and its `reason` names all.
+A row that breaks several audits counts for each of them, but is only one row in the quarantine. The `audit` of this row
+is the first of these audits in the order of the request, and its `reason` names all of them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RejectedRows:
     - `row_counts`: the number of rejected rows by mark.
     - `good_row_count`: the number of the other rows.
     - `marks`: the name of the column with the marks.
-    - `scan`: returns the rejected rows with their marks. They are the same in each call.
+    - `scan`: returns the rejected rows with their marks. Each call returns the same rows.
     """
 
     root: str
@@ -160,7 +160,7 @@ class RejectedRows:
         raise_if_failed(self.root, list(results.values()), effect, samples)
 
     def _problem_of_default_limits(self) -> str | None:
-        """Return the problem if the audits with the default limit together reject more rows than it allows."""
+        """Return the problem if the audits with the default limit together exceed this limit, else None."""
         numbers = {number for number, audit in enumerate(self.audits) if audit.has_default_limit}
         count = self._count_breaking(numbers)
         row_count = self.good_row_count + self.row_count
@@ -168,8 +168,8 @@ class RejectedRows:
             return None
         names = ", ".join(f"'{audit.name}'" for number, audit in enumerate(self.audits) if number in numbers)
         return (
-            f"{names} together reject {count} of {counted(row_count, 'row')}. Audits without another limit may "
-            f"together reject a share of {DEFAULT_MAX_REJECTED_SHARE}."
+            f"{names} together reject {count} of {counted(row_count, 'row')}. Audits with the default limit may "
+            f"together reject at most a share of {DEFAULT_MAX_REJECTED_SHARE}."
         )
 
     def _count_breaking(self, numbers: Collection[int]) -> int:

@@ -12,13 +12,14 @@ Two classes of conflicts are not retried:
 - `ConcurrentWriteException`: a commit lost every race for the next version, the log no longer has the version that the
   operation read, or a vacuum may delete files that the operation brings back.
 
-If a source file changes during the read, the attempt conflicts with the writer of this file (`SourceChangedError`).
+If a source file changes during the read, the attempt conflicts with the writer of this file (`SourceChangedError`). The
+command replans after this conflict too.
 
-Executors keep rows that must not be computed twice (`computed_once`). If such an executor is lost, the command replans
-too. These attempts do not count as retries after a conflict.
+Executors keep rows that must not be computed twice (`compute_once`). If such an executor is lost, the command replans
+too. Such a replan does not count as a retry after a conflict.
 
-An attempt can ask for a new plan if it learns something about its source (`NewPlanNeeded`). This attempt does not count
-either.
+An attempt can ask for a new plan if it learns something about its source (`NewPlanNeeded`). Such a replan does not
+count either.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ _CONFLICTS = (
     SourceChangedError,
 )
 _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# Spark also repeats a stage that loses its input three times.
+# Spark, too, repeats a stage at most three times if its input is lost (spark.stage.maxConsecutiveAttempts is 4).
 _RETRIES_AFTER_LOSSES = 3
 
 
 class NewPlanNeeded(Exception):  # noqa: N818  no error: the command replans
     """An attempt has learned something about its source, so that the next plan differs.
 
-    The command that raises it must learn something new each time, so that the attempts end.
+    A command that raises this exception must learn something new each time, so that the attempts end.
     """
 
 

@@ -1,6 +1,6 @@
 """The run that makes a commit: its transaction identifier, and its entry in the table's history.
 
-Every command records its run in the same way, even if it changed no row, so that a retry finds the commit.
+Every command that commits records its run in the same way, even if it changed no row, so that a retry finds the commit.
 Protocol: Transaction Identifiers; `commitInfo.userMetadata`.
 """
 

@@ -54,6 +54,7 @@ class WriteTarget:
     """The table after the write.
 
     `changed_metadata` and `changed_protocol` are the actions that the commit has to carry, or None without a change.
+    `clustering` has the physical paths of the clustering columns.
     """
 
     table: TableSchema
@@ -158,7 +159,7 @@ def new_target(
 def new_target_from_metadata(
     metadata: Metadata, requested: RequestedProtocol, *, has_files: bool = False
 ) -> WriteTarget:
-    """Return the target of a new table with this metadata, which gets column ids and the columns of row ids.
+    """Return the target of a new table with this metadata. Add column ids and the columns of row ids to the metadata.
 
     Raises:
         InvalidRequestError, UnsupportedFeatureError: as `write_target`.
@@ -337,7 +338,7 @@ def _schema_string(base: Snapshot, schema: StructType) -> str:
 
 
 def _warn_of_ignored_properties(request: WriteRequest, base: Snapshot) -> None:
-    """Log a warning if the request has other properties than the table. A write that keeps the schema sets none."""
+    """Log a warning if the table has other values for properties of the request. The write does not set them."""
     ignored_names = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, requested_protocol(request.properties)):
         ignored_names += [k for k in request.properties if is_protocol_property(k)]

@@ -53,11 +53,11 @@ class PublishedFiles:
 
 def live_rows_per_file(files: pa.Table) -> list[int | None]:
     """Return the number of live rows of each file by its statistics, or None if these lack the row count."""
-    records = (
+    row_counts = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
     )
-    deleted_counts = _deleted_rows_per_file(files)
-    return [None if count is None else count - deleted for count, deleted in zip(records, deleted_counts, strict=True)]
+    counts = zip(row_counts, _deleted_rows_per_file(files), strict=True)
+    return [None if row_count is None else row_count - deleted_count for row_count, deleted_count in counts]
 
 
 def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]:

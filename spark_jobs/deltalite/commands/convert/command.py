@@ -59,8 +59,9 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
     If the folder is a Delta table already, commit only the run's `txn` action.
 
     Raises:
-        SourceError: the folder has no Parquet files, has foreign files, or changed during the conversion.
-        SchemaMismatchError: the schemas of the files differ in conflicting ways, or a column cannot be in a table.
+        SourceError: the folder has no Parquet files, belongs to another table or format, holds links, or changed during
+            the conversion.
+        SchemaMismatchError: the schemas of two files conflict, or a column cannot be in a table.
         InvalidRequestError: the folder names do not match the partition columns, or a property is wrong.
         DeltaLiteError: the conversion failed; the class says why. The folder is unchanged.
     """
@@ -69,7 +70,7 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
     if request.partition_schema is not None:
         partition_schema = parse_partition_schema(request.partition_schema)
     check_new_properties(request.properties)
-    requested_protocol(request.properties)
+    requested_protocol(request.properties)  # raises for a wrong value
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
         lambda: _attempt(spark, request, store, partition_schema),

@@ -2,8 +2,8 @@
 
 Footers are read once, in parallel, in batches, and the resulting `add` actions are kept in columnar form. Each file
 extends the merged schema. The statistics of a file cover only the columns of the files read so far. A missing bound is
-always safe. Two kinds of bounds are left out, because their meaning is uncertain: days of the Julian calendar, and
-bounds of floating-point columns that may contain NaN.
+always safe. Two kinds of bounds are left out, because their meaning is uncertain: dates and timestamps of the Julian
+calendar, and bounds of floating-point columns that may contain NaN.
 Protocol: Per-file Statistics.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _FILES_PER_BATCH = 512
 _ADD_SCHEMA = pa.schema(list(ADD_TYPES.items()))
-_DATE_TYPES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
+_CALENDAR_TYPES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
 _FLOAT_TYPES = (PrimitiveType("float"), PrimitiveType("double"))
 # parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers may ignore the NaN.
 _PARQUET_MR_PATTERN = re.compile(r"parquet-mr version (\d+)\.(\d+)")
@@ -146,7 +146,7 @@ class _FooterReader:
 
     def _reliable_columns(self, footer: pq.FileMetaData) -> IndexedColumns:
         """Return the indexed columns, without columns of types that have uncertain bounds in this file."""
-        unreliable_types = _DATE_TYPES if calendar_of(footer.metadata).julian_datetime else ()
+        unreliable_types = _CALENDAR_TYPES if calendar_of(footer.metadata).julian_datetime else ()
         writer = _PARQUET_MR_PATTERN.match(footer.created_by or "")
         if writer is None or (int(writer[1]), int(writer[2])) < _FIRST_NAN_SAFE_VERSION:
             unreliable_types = (*unreliable_types, *_FLOAT_TYPES)

@@ -1,11 +1,12 @@
 """The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
-Names that begin with `_` or `.` are hidden, as in a conversion of delta-spark, unless they are partition folders. Empty
-files hold no row and are left out. Before a file is opened, a folder is refused if it holds one of these:
+Names that begin with `_` or `.` are hidden, as in a conversion of delta-spark, unless they contain `=`. Names that end
+with `._COPYING_` are hidden too. Empty files hold no row and are left out. Before a file is opened, a folder is refused
+if it holds one of these:
 
 - another Delta table
 - the metadata of another table format
-- links
+- links, special files, or names that are not text
 - folder names that do not match the partition columns
 
 Folder names are escaped as in Hive. Their values are checked, and converted to the text that the log requires.
@@ -148,7 +149,7 @@ def _is_hidden(base: str) -> bool:
 
 
 class FolderValues:
-    """The partition values of files, by folder. Without partition columns, plain folder names are ignored."""
+    """The partition values of files, by folder. Without partition columns, folder names without `=` are ignored."""
 
     def __init__(self, partition_schema: StructType) -> None:
         self._partition_schema = partition_schema
@@ -211,7 +212,7 @@ def _refuse_dropped_part(dropped_part: re.Pattern[str], text: str) -> None:
 
 
 def _text_for_log(text: str | None, data_type: DataType, name: str) -> str | None:
-    """Return the partition value as the log spells it: in one canonical form, and in UTC for a timestamp."""
+    """Return the partition value as the log spells it: in one canonical form, in UTC for a timestamp, None for ''."""
     if text is None or text == "":
         return None
     try:

@@ -1,8 +1,8 @@
 """The quarantine of a copy: the bad records and unreadable files that its attempts leave out, and rejected rows.
 
-A separation (`RecordSeparation`) tells the bad records of one read from the good ones. An attempt that reads files
-begins a new separation. An attempt that commits the data files of an earlier attempt keeps the separation of that
-attempt, and its commit to the quarantine.
+A `RecordSeparation` separates the bad records of one read from the good records. An attempt that reads files begins a
+new separation. If an attempt commits the data files of an earlier attempt, it also keeps the separation and the
+quarantine commit of the earlier attempt.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ class BadRecords(Quarantine):
         self, spark: SparkSession, request: CopyRequest, address: str, target: LogStore, write: TableWriter
     ) -> None:
         super().__init__(spark, request, address, target, write)
-        self._copy = request
+        self._copy_request = request
         self._separation = RecordSeparation()
         self._files: FilesOfAttempt | None = None
         self.unreadable_files = UnreadableFiles(request)
 
     def separate(self, files: FilesOfAttempt, *, has_schema: bool) -> RecordSeparation | None:
-        """Return a new separation for an attempt that reads files, or None if the files have no bad records.
+        """Return a new separation for an attempt that reads files, or None if the format has no bad records.
 
         Raises:
             InvalidRequestError: the schema of the files is unknown.
         """
         self._files = files
-        if self._copy.source.format not in FORMATS_WITH_BAD_RECORDS:
+        if self._copy_request.source.format not in FORMATS_WITH_BAD_RECORDS:
             return None
         if not has_schema:
             raise InvalidRequestError(
-                f"Could not decide which records are bad: {self._copy.table} does not exist yet, and the source has "
-                "no schema. Bad records must not decide the types of the columns.",
+                f"Could not decide which records are bad: {self._copy_request.table} does not exist yet, and the "
+                "source has no schema. Bad records must not decide the types of the columns.",
                 remedy="Give `schema` in the source, or create the table before with DeltaTableOperator.",
             )
         self._separation = RecordSeparation()
@@ -92,7 +92,8 @@ class BadRecords(Quarantine):
         """
         with self._replan_if_unreadable():
             # A query may have read only some of the records, or have observed them several times.
-            counts = self._separation.counts() if self._copy.query is None else self._separation.count_all()
+            has_query = self._copy_request.query is not None
+            counts = self._separation.count_all() if has_query else self._separation.counts()
             self._check_share(counts)
             rows = rejected_rows
             if counts.bad_records:
@@ -110,7 +111,7 @@ class BadRecords(Quarantine):
         return super()._store(rows, base, replaces_committed=replaces_committed)
 
     def preview(self, row_count: int) -> int:
-        """Read all new files, log up to `row_count` bad records, and return how many there are. Write nothing.
+        """Read all new files, log up to `row_count` bad records, and return the number of bad records. Write nothing.
 
         An unreadable file counts as one record.
 
@@ -121,7 +122,7 @@ class BadRecords(Quarantine):
         with self._replan_if_unreadable():
             counts = self._separation.count_all()
         self._check_share(counts)
-        if self._files is not None and self._copy.source.format not in FORMATS_WITH_BAD_RECORDS:
+        if self._files is not None and self._copy_request.source.format not in FORMATS_WITH_BAD_RECORDS:
             self._files.check_readable(self._spark)
         for address, reason in self._unreadable.items():
             _log.warning("A load would quarantine a file: %s: %s", address, reason)
@@ -142,7 +143,7 @@ class BadRecords(Quarantine):
 
     @contextmanager
     def _replan_if_unreadable(self) -> Iterator[None]:
-        """Make the command replan if a block cannot read some files."""
+        """Make the command replan if the `with` block fails because of unreadable files."""
         try:
             yield
         except (SourceError, *SPARK_ERRORS) as error:
@@ -151,11 +152,11 @@ class BadRecords(Quarantine):
             raise
 
     def _check_share(self, counts: RecordCounts) -> None:
-        max_count = max_bad_count(self._copy, counts.records)
+        max_count = max_bad_count(self._copy_request, counts.records)
         if counts.bad_records > max_count:
             examples = _texts(self._separation.examples(self._spark, _SHOWN_RECORDS))
             raise SourceError(
-                f"Nothing was loaded into {self._copy.table}: {counts.bad_records} of "
+                f"Nothing was loaded into {self._copy_request.table}: {counts.bad_records} of "
                 f"{counted(counts.records, 'record')} did not fit the schema, and the limit is {max_count}. "
                 f"{'; '.join(examples)}",
                 remedy="Check the delimiter, the header and the schema of the source. If the files have new columns, "

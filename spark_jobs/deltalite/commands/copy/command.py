@@ -14,7 +14,7 @@ The steps:
 
 A kill before step 6 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
 step 1, and leaves these files out. If a file changed during the read, the command replans too, and lists the files
-again. With `validate_only` it stops in step 3, and writes nothing.
+again. With `validate_only` the command stops in step 3, and writes nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The plan of one attempt: the files to load, their rows, and their record.
 
-The files are listed once for all attempts of a run, and again only if one of them changed while an attempt read it.
-Otherwise the record would not hold the size and the time of the file whose rows were loaded. Each attempt looks the
-files up in the record of the snapshot on which its commit is based, and the commit conflicts with every other commit
-that changes the record. So no file is loaded twice.
+All attempts of a command share one listing of the files. If a file changes while an attempt reads it, the next attempt
+lists the files again, so that the record holds the size and the time of the file whose rows were loaded. Each attempt
+looks the files up in the record of the snapshot on which its commit is based. The commit conflicts with every other
+commit that changes the record, so no file is loaded twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 UNREADABLE_FILES = "numUnreadableFiles"
-"""The metric with the number of files that cannot be read, of a run with a quarantine."""
+"""The metric for the number of files that cannot be read. Only a run with a quarantine has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
 
     Raises:
         SourceNotFoundError: the folder, or one of `file_names`, does not exist.
-        InvalidRequestError: a pattern is malformed, the source is a hidden file, or two of the folder, the table and
-            the quarantine contain one another.
+        InvalidRequestError: a pattern is malformed, the source is a hidden file, or one of the folder, the table and
+            the quarantine lies in another.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     path = request.source.path or ""
@@ -123,7 +123,8 @@ class FileLoad:
     - `folder`: the folder of the source.
     - `base`: the snapshot on which the commit is based, None without a table.
     - `manifest`: the record of that snapshot.
-    - `bad_records`: the bad records of all attempts, None without a quarantine.
+    - `choice`: the files to load.
+    - `bad_records`: the quarantine of the command, None without a quarantine.
     - `unreadable`: the files of the choice that cannot be read, with the reasons. Their rows are left out.
     - `list_again`: makes the next attempt list the files again. None if the attempt commits nothing.
     """
@@ -313,7 +314,7 @@ def plan_load(
     bad_records: BadRecords | None = None,
     list_again: Callable[[], None] | None = None,
 ) -> FileLoad:
-    """Choose the files that the attempt on `base` loads. Reads the record, and no source file.
+    """Choose the files that the attempt on `base` loads. Read the record, but no source file.
 
     With `list_again`, the attempt checks that the files do not change while it reads them. It calls the function after
     a change.

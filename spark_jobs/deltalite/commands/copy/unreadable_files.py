@@ -1,11 +1,11 @@
 """The files of a copy that cannot be read at all, for all attempts of one command.
 
-With a quarantine, such a file does not block the other ones: the load leaves it out, the quarantine gets a row for it,
-and the record lists it, so that no later run tries it again until its size, time or ETag changes. Without a quarantine
-it fails the task.
+Without a quarantine, such a file fails the task. With a quarantine, the load leaves the file out, and the quarantine
+gets a row for it. The record lists the file too, so that no later run reads the file again until its size, time or ETag
+changes.
 
-A load of readable files costs nothing more. After a failed read, the command checks the files, and replans without the
-unreadable ones. A version of a file stays unreadable for all later attempts of the command.
+The command checks the files only after a failed read, and then replans without the unreadable files. A file that has
+not changed stays unreadable for all later attempts of the command.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ class UnreadableFiles:
 
 
 def readable(files: pa.Table, unreadable: Mapping[str, str]) -> pa.Table:
-    """Return the files (`FILES`) that are not unreadable."""
+    """Return the files (`FILES`) without the unreadable files."""
     if not unreadable:
         return files
     return files.filter(pc.invert(pc.is_in(files["address"], pa.array(list(unreadable), pa.string()))))
 
 
 def shown(reasons: Mapping[str, str]) -> str:
-    """Return a few unreadable files with their reasons."""
+    """Return a text about a few unreadable files, with their reasons."""
     texts = [f"{address}: {reasons[address]}" for address in sorted(reasons)[:_SHOWN_FILES]]
     return " ".join(texts)
 

@@ -71,12 +71,12 @@ class Loads:
 
     @property
     def loaded(self) -> Mapping[str, FlowRange]:
-        """The versions of each load, which decide whether rows of another attempt can be used."""
+        """The versions of each load. Attempts with equal versions can share the written rows."""
         return self.ranges
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """No metrics in addition to those of the operation."""
+        """The operation metrics of the commit, in addition to those of the write: none."""
         return {}
 
     @property
@@ -107,7 +107,10 @@ class Loads:
         )
 
     def result_if_nothing_new(self, request: CommitRequest, base: Snapshot | None) -> OperationResult | None:
-        """Return the result of a run if no source has a new version. A run without a table creates the table."""
+        """Return the result of a run if no source has a new version, else None.
+
+        Without a table, return None, because the run creates the table.
+        """
         if base is None or not self.has_nothing_new:
             return None
         return result_without_new_versions(request, base, self.ranges)
@@ -146,14 +149,15 @@ class Loads:
 
 
 def plan_loads(spark: SparkSession, request: CommitRequest, lost_files: LostFiles, base: Snapshot | None) -> Loads:
-    """Choose and plan the versions that the attempt on `base` loads. Reads the logs of the sources, and no data file.
+    """Choose and plan the versions that the attempt on `base` loads. Read the logs of the sources, but no data file.
 
     `lost_files` has the files that earlier attempts of the command did not find.
 
     Raises:
         SourceGapError: a source lost versions that are not loaded.
         SourceRowsChangedError: a commit changes rows, and the source reads appended rows only.
-        InvalidRequestError: the target's transactions expire, or it is a source too; or two sources have the same flow.
+        InvalidRequestError: the target's transactions expire, the target is a source too, or two sources have the same
+            flow.
         ChangeFeedUnavailableError: a source does not record its changes.
         TableError: the log of a source cannot be read.
     """
@@ -205,19 +209,21 @@ def plan_load(
         commits=commits,
         loss=loss,
     )
-    chosen = choose_range(flow, source, state, transactions)
-    if chosen.after_version is None or chosen.is_empty:  # the whole snapshot, or no row with its schema
+    flow_range = choose_range(flow, source, state, transactions)
+    if flow_range.after_version is None or flow_range.is_empty:  # load the whole snapshot, or no row
         _check_feed(source, snapshot)
-        return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
-    first_version, is_available = chosen.after_version + 1, True
+        return flow_range, SourceLoad(
+            snapshot=snapshot, is_empty=flow_range.is_empty, has_change_columns=source.reads_changes
+        )
+    first_version, is_available = flow_range.after_version + 1, True
     try:
         if source.max_bytes is not None:
-            versions = range(first_version, chosen.to_version + 1)
+            versions = range(first_version, flow_range.to_version + 1)
             sizes = sizes_of_changes(store, versions, commits, reads_feed=source.reads_changes)
-            chosen = replace(chosen, to_version=last_version_within(first_version, sizes, source.max_bytes))
-        plan = _plan_with_one_schema(store, source, first_version, chosen.to_version, commits)
+            flow_range = replace(flow_range, to_version=last_version_within(first_version, sizes, source.max_bytes))
+        plan = _plan_with_one_schema(store, source, first_version, flow_range.to_version, commits)
     except (VersionGapError, VersionNotFoundError) as error:
-        # Log cleanup may delete commits meanwhile. Some engines keep commits whose versions no checkpoint can rebuild.
+        # Log cleanup may delete commits meanwhile. Some engines keep commits, but not the checkpoint before them.
         gap, is_available = f"the source's log has lost versions ({error.problem.rstrip('.')})", False
     except ChangeFeedUnavailableError as error:
         if error.are_recorded:
@@ -225,13 +231,13 @@ def plan_load(
         gap = f"changes are missing ({error.problem.rstrip('.')})"
     else:
         reason = plan.unreadable_removals() if source.reads_changes else None
-        if plan.table_ids != {chosen.source_table_id}:
-            gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
+        if plan.table_ids != {flow_range.source_table_id}:
+            gap = f"the source was another table in a version from {first_version} to {flow_range.to_version}"
         elif reason is not None:
             gap = f"version {first_version} removes rows that its schema may not read: {reason}"
         else:
-            chosen = replace(chosen, to_version=plan.snapshot.version)
-            return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
+            flow_range = replace(flow_range, to_version=plan.snapshot.version)
+            return flow_range, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
     snapshot_range = reload_or_fail(flow, source, state, transactions, gap, is_available=is_available)
     _check_feed(source, snapshot)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)

@@ -1,9 +1,9 @@
 """The files of incremental sources that no longer exist, for all attempts of one command.
 
-A vacuum of a source deletes removed files and change data files that a flow has not loaded yet. The log still has their
-commits, so a plan does not show the loss. After a read of a missing file, the command looks for the files of each
-source, and replans: the versions with the lost files are then a gap. A load without a loss sends no additional request
-to the storage.
+A vacuum of a source can delete removed files and change data files that a flow has not loaded yet. The log still has
+the commits with these files, so a plan does not show the loss. If a read fails because a file is missing, the command
+looks for the files of each source, and replans: the versions with the lost files are then a gap. A load without a loss
+sends no additional request to the storage.
 
 No vacuum deletes a file of the source's newest version. If such a file is missing, the source is damaged, and the
 command fails.
@@ -72,7 +72,9 @@ class LostFiles:
 
 
 def find_loss(load: SourceLoad) -> Loss | None:
-    """Look for the files of a load and of the versions after it. Return the loss if some do not exist.
+    """Look for the files of a load and of the versions after it. Return the loss if some do not exist, else None.
+
+    For the load of a whole snapshot, return None.
 
     Raises:
         CorruptDataFileError: a file of the source's newest version does not exist.
@@ -90,11 +92,11 @@ def find_loss(load: SourceLoad) -> Loss | None:
     sizes = Presence(newest.store).sizes_by_cheaper_way(names, newest.files.num_rows)
     lost_names = [name for name, size in zip(names, sizes, strict=True) if size is Absent.MISSING]
     _check_not_live(lost_names, newest)
-    lost = [(version, name) for name in lost_names for version in versions_by_name[name]]
-    if not lost or load.plan is None:
+    lost_files = [(version, name) for name in lost_names for version in versions_by_name[name]]
+    if not lost_files or load.plan is None:
         return None
-    first_version, name = min(lost)
-    return Loss(file_name=name, first_version=first_version, last_version=max(lost)[0])
+    first_version, name = min(lost_files)
+    return Loss(file_name=name, first_version=first_version, last_version=max(lost_files)[0])
 
 
 def _plan_to(newest_version: int, plan: ChangePlan, *, reads_feed: bool) -> ChangePlan:

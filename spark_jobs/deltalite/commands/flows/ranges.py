@@ -135,7 +135,7 @@ def reload_or_fail(
     *,
     is_available: bool = False,
 ) -> FlowRange:
-    """Return the snapshot if the source has `on_gap='reload'`, because versions that the flow needs are lost.
+    """Handle the loss of versions that the flow needs: return the range of the whole snapshot, or raise an error.
 
     A flow without an offset has lost nothing. Its `starting_version` skips rows that the target may have, so the flow
     never loads the snapshot.
@@ -180,7 +180,7 @@ def _available_versions(state: SourceState) -> str:
     """Return a sentence about the versions that can be loaded."""
     earliest_version = state.earliest_available()
     if state.loss is not None and earliest_version > state.newest_version:
-        return f"No version up to the newest one, {state.newest_version}, can be loaded after it."
+        return f"No version after the loss, up to the newest version {state.newest_version}, can be loaded."
     return f"The earliest available version is {min(earliest_version, state.newest_version)}."
 
 

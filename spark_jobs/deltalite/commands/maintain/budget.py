@@ -41,8 +41,8 @@ class Deadline:
 def limit_bytes(rows: Iterable[TableRow], max_bytes: int | None) -> list[TableRow]:
     """Return the rows, with `not reached` for each due optimize that exceeds the rest of the bytes.
 
-    The rows come with the largest gain first. An optimize that exceeds the rest takes nothing, so a smaller one may
-    still run.
+    The caller sorts the rows by gain, the largest first. An optimize that exceeds the rest takes nothing, so a smaller
+    optimize may still run.
     """
     limited_rows: list[TableRow] = []
     used_bytes = 0

@@ -6,8 +6,8 @@
 3. Run the due steps, `parallelism` tables at a time, the largest gain first, until the budget is used up.
 4. Report a row for each table. If the maintenance of a table failed, the job fails after all tables.
 
-Each step is a command that commits once per run. So after a kill, a retry measures again, finds the committed steps,
-and runs the remaining ones.
+Optimize and vacuum commit once per run, and a version gets only one checkpoint. So after a kill, a retry measures
+again, leaves out the completed steps, and runs the remaining steps.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
 def _measure_tables(spark: SparkSession, request: MaintainRequest) -> list[TableRow]:
     """Read the log of each table. Return a row with its measures and due steps. Folders without a table have no row."""
     requested = find_tables(spark, request)
-    _log.info(
-        "Reading the logs of the tables of %s.", f"a list of {len(request.tables)}" if request.tables else request.table
-    )
+    source = counted(len(request.tables), "listed table") if request.tables else f"the tables of {request.table}"
+    _log.info("Reading the logs of %s.", source)
     rows = health_rows(
         requested.tables,
         requested.folders,

@@ -125,7 +125,7 @@ def _checkpoint(session: SparkSession, request: MaintainRequest, table: str) -> 
 
 
 def _vacuum(session: SparkSession, request: MaintainRequest, table: str) -> tuple[OperationResult, str]:
-    """Vacuum the table. A lite vacuum of a table without the commits for it becomes a full one."""
+    """Vacuum the table. If the log lacks the commits that a lite vacuum needs, run a full vacuum."""
     vacuum_request = VacuumRequest(
         table=table,
         single_writer=request.single_writer,
@@ -140,7 +140,7 @@ def _vacuum(session: SparkSession, request: MaintainRequest, table: str) -> tupl
     except VersionNotFoundError as error:
         if request.vacuum_mode is not VacuumMode.LITE:
             raise
-        _log.info("Starting a full vacuum of %s, because a lite one is not possible: %s", table, error.problem)
+        _log.info("Starting a full vacuum of %s, because a lite vacuum is not possible: %s", table, error.problem)
         result = vacuum(session, replace(vacuum_request, mode=VacuumMode.FULL))
     metrics = result.metrics
     deleted = format_bytes(metrics.get("sizeOfDataToDelete", 0))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class RequestedTables:
     """The tables of a request.
 
-    - `tables`: the addresses of tables, of which each gets a row.
+    - `tables`: the addresses of tables. Each of them gets a row.
     - `folders`: the addresses that match a pattern. A folder without a table gets no row.
     - `complete`: adds to a row the name that its table has in the catalog.
     - `other_rows`: the rows of tables of the catalog that are skipped, or that the catalog does not describe.

@@ -237,8 +237,8 @@ class MergePlan:
         touched = TouchedRows(files=files, scan=scan, changed_row_count=row_count)
         if merge.actions.not_matched_by_source or not uses_deletion_vectors(self.base):
             return touched
-        # Only pairs change rows, and the files are not written again. So the pairs have all that the commit needs,
-        # except values of the table's rows.
+        # Only pairs of a target row and a source row change rows, and the files are not written again. So the pairs
+        # have all that the commit needs, except values of the target rows.
         touched = replace(touched, positions=partial(self._changed_positions, matches, files))
         updates = [action for action in merge.actions.matched.values() if action.kind is ActionKind.UPDATE]
         needs_old_rows = merge.row_ids is not None or updates_read_target(
@@ -296,7 +296,7 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
 def _allows_several_matches(actions: MergeActions) -> bool:
     """Whether several source rows may match one target row.
 
-    Several matches are allowed without a `when_matched` clause, or if the only one is a delete without a condition.
+    Several matches are allowed if there is no `when_matched` clause, or only one, which deletes without a condition.
     """
     match list(actions.matched.values()):
         case []:

@@ -1,4 +1,4 @@
-"""The history entry of a merge: Spark's parameters and metrics. Pure functions."""
+"""The history entry of a merge: delta-spark's parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 

@@ -78,9 +78,9 @@ class PreparedRows:
 def prepare_rows(
     spark: SparkSession, request: QueryRequest, rows: DataFrame, delete_when: str | None = None
 ) -> PreparedRows:
-    """Return the rows of the query that take part in the merge: no rejected row, and one row of each key.
+    """Return the rows of the query that take part in the merge: no rejected row, and one row of each deduplicated key.
 
-    Compute the rows only if audits can reject rows. They reject no row for which the SQL `delete_when` is true.
+    Compute the rows only if audits can reject rows. The audits reject no row for which the SQL `delete_when` is true.
 
     Raises:
         AuditFailedError: an audit rejects more rows than its limit allows.
@@ -102,7 +102,8 @@ class ComputedSource:
     """The rows of the source, computed once, and the versions of the Delta tables that it reads, by source name.
 
     - `ranges`: the versions that were loaded from incremental sources.
-    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `rows` lacks them.
+    - `rejected`: the rows that audits of level `quarantine` reject, None without such audits. `rows` does not contain
+      these rows.
     """
 
     rows: DataFrame
@@ -112,10 +113,11 @@ class ComputedSource:
 
 
 class MergeSource:
-    """Computes the source, and keeps the rows for the next attempt if it reads the same rows.
+    """Computes the source, and keeps the computed rows for the next attempt if that attempt would read the same rows.
 
-    A self read, and an incremental source with another offset, has other rows in the next attempt. Rows that an
-    executor lost are computed again. The quarantine then gets the rejected rows of the new computation.
+    The next attempt computes the source again in three cases: the source is a self read, it loads another range of
+    versions, or an executor with computed rows was lost. The quarantine then gets the rejected rows of the new
+    computation.
     """
 
     def __init__(

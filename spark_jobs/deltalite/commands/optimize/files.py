@@ -236,7 +236,7 @@ def _live_row_count(file_bin: Bin) -> int | None:
 
 
 def _check_row_counts(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequence[AddFile]]) -> None:
-    """Check that the new files of each bin have as many rows as its old files."""
+    """Check that the new files of each bin have as many rows as its old files have live rows."""
     for number, file_bin in enumerate(bins):
         written_rows = sum(_num_records(add) for add in adds[number])
         if written_rows == _live_row_count(file_bin):

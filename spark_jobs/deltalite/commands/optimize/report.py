@@ -1,4 +1,4 @@
-"""The history entry of an optimize: Spark's parameters and metrics. Pure functions.
+"""The history entry of an optimize: delta-spark's parameters and metrics. Pure functions.
 
 The metrics of a commit count its files. If a run has several commits, the last commit also has the sums of the run, so
 that the result of a task covers the whole run. The sums have names that delta-spark does not use.
@@ -49,7 +49,7 @@ def parameters(request: OptimizeRequest, cluster_by: Sequence[str]) -> dict[str,
 def metrics(
     adds: Sequence[AddFile], removes: Sequence[RemoveFile], earlier_totals: Totals, *, dropped_files: int
 ) -> dict[str, int]:
-    """Return the metrics of a commit. The sizes are those of the new files, or 0 without new files.
+    """Return the metrics of a commit. `minFileSize` and its like describe the new files, and are 0 without new files.
 
     `earlier_totals` has the sums of the run's earlier commits. `dropped_files` is the number of files that the run
     leaves to a later run, because other writers changed them.

@@ -32,8 +32,8 @@ COLUMNS = StructType(
 - `record`: the text of the record.
 - `audit`: the name of the audit that rejected the row; null for a record that does not fit the schema.
 - `target`: the address of the table into which the run loads.
-- `run`, `txn_version`: the app id and the transaction version of the commit to the target. A run that writes again, and
-  runs that share an idempotency key, have the same app id and other versions. A command without a run identity has a
+- `run`, `txn_version`: the app id and the transaction version of the commit to the target. If a run writes again, or
+  runs share an idempotency key, the app id is the same, and the versions differ. A command without a run identity has a
   random app id.
 - `at`: the time at which the run stored the row.
 """

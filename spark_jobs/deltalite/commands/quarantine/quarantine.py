@@ -1,7 +1,8 @@
-"""The quarantine of one command: the rows that its attempts leave out, and their commit before that of the target.
+"""The quarantine of one command: the rows that its attempts leave out, committed before the rows of the target.
 
-One value serves all attempts of a command. An attempt that computes its rows calls `begin`. An attempt that commits the
-data files of an earlier attempt keeps the rejected rows of that attempt, and its commit to the quarantine table.
+One `Quarantine` serves all attempts of a command. An attempt that computes its rows calls `begin`. If an attempt
+commits the data files of an earlier attempt, it also keeps the rejected rows and the quarantine commit of the earlier
+attempt.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Quarantine:
         )
 
     def begin(self) -> None:
-        """Check the quarantine table, for an attempt that computes its rows.
+        """Begin an attempt that computes its rows: check the quarantine table, and forget the commit of earlier attempts.
 
         Raises:
             DeltaLiteError: as `QuarantineTable.check`.
@@ -117,7 +118,7 @@ class Quarantine:
 
 
 def open_quarantine(spark: SparkSession, request: RequestWithQuarantine, write: TableWriter) -> Quarantine | None:
-    """Return the quarantine of a request, or None if it has none.
+    """Return the quarantine of a request, or None if the request does not name one.
 
     Raises:
         InvalidRequestError: as `check_separate`, or the table cannot be written (`writable_store`).
@@ -133,7 +134,7 @@ def _addresses_by_role(request: RequestWithQuarantine) -> dict[str, str]:
     """Return the canonical addresses of the table and of the sources. The quarantine must not be one of them."""
     addresses = {"table": canonical_address(parse_location(request.table))}
     for name, source in request.sources.items():
-        with suppress(DeltaLiteError):  # the reader reports it
+        with suppress(DeltaLiteError):  # the reader reports an invalid address
             folder, _ = split_address(parse_versioned_path(source.path or "").path)
             addresses[f"source '{name}'"] = canonical_address(parse_location(folder))
     return addresses
@@ -145,7 +146,7 @@ def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None
     `addresses` has canonical addresses by a text for the error, such as "table".
 
     Raises:
-        InvalidRequestError: one of them contains another.
+        InvalidRequestError: the quarantine contains one of the addresses, or lies in one.
     """
     if quarantine is None:
         return

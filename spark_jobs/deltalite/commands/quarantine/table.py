@@ -3,12 +3,12 @@
 The guarantees:
 
 - A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
-- The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
-  the rows of this app id with versions that the target does not have. So the table has the rows of the last attempt,
-  and the rows of a run that has committed to its target stay, also if the run is cleared and writes again.
-- If the commit to the target removes what the run has written before (an overwrite, or `on_rerun="replace"`), the
-  commit replaces all rows of this app id. So no row of a cleared run is in the table twice.
-- The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that meets
+- The rows have the app id and the transaction version that the commit to the target will have. Of the rows of this app
+  id, each commit replaces those whose version the target has not committed. So the table has the rows of the last
+  attempt. The rows of a run that has committed to its target stay, even if the run is cleared and writes again.
+- An overwrite, or a write with `on_rerun="replace"`, removes the rows that the run has written to the target before.
+  The commit to the quarantine then replaces all rows of this app id. So no row of a cleared run is in the table twice.
+- The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that finds
   such a transaction replaces rows; the first commit of a run is an append that reads nothing. So runs with one
   quarantine table do not conflict.
 """
@@ -90,17 +90,17 @@ class QuarantineTable:
         *,
         replaces_committed: bool = False,
     ) -> QuarantineResult:
-        """Replace the rows of this run by `rows`, or by no row if it is None, in one commit.
+        """Replace the rows of this run by `rows` in one commit.
 
-        Without rows, commit only if this run has stored rows that the commit replaces. If another attempt of this run
-        has committed to the target, commit nothing, and return its quarantine.
+        If `rows` is None, remove the rows of this run, and commit only if there are such rows. If another attempt of
+        this run has committed to the target, commit nothing, and return the quarantine result of that attempt.
 
         Args:
             rows: the rows with some of the columns of a quarantine. They must be the same in each computation.
-            txn: the transaction that identifies the run: the one that the commit to the target sets, if there is one.
+            txn: the transaction that the commit to the target sets. Without a run identity, its app id is random.
             target_base: the snapshot of the target on which the commit to the target is based.
-            replaces_committed: whether to replace the rows of earlier commits to the target too. Otherwise only the
-                rows of attempts that have not committed to it are replaced.
+            replaces_committed: whether to replace the rows of earlier commits to the target too. Otherwise replace only
+                the rows of attempts that have not committed to the target.
 
         Raises:
             ConcurrentTransactionException: another run with the same app id has committed to the target.
@@ -118,7 +118,7 @@ class QuarantineTable:
     def _replace_rows(
         self, rows: DataFrame | None, txn: SetTransaction, committed_version: int, kept_version: int
     ) -> QuarantineResult:
-        """Replace the rows of this run with versions after `kept_version`."""
+        """Replace those rows of this run whose transaction version is above `kept_version`."""
         # Case 1: the run has stored no rows, and has none to store.
         with _naming_quarantine(self.address):
             has_stored_rows = transaction_version(self._load(), self._app_id(txn)) > kept_version

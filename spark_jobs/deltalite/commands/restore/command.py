@@ -64,7 +64,7 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     such a table.
 
     Raises:
-        AuditFailedError, ApprovalNeededError: an audit did not pass, and nobody has accepted its value.
+        AuditFailedError, ApprovalNeededError: an audit did not pass, and no approval covers its value.
         TableNotFoundError: there is no table.
         VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
         CorruptDataFileError: files of the version no longer exist.

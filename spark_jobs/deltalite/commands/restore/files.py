@@ -1,11 +1,11 @@
 """The files that a restore adds back and removes, and a check that the files to add back exist.
 
 The identity of a file is its path and its deletion vector (`log.file_table.key_column`), so a file with another vector
-is removed and added. Files stay in columnar form; only the names of missing files become text.
+is removed and added. Files stay in columnar form, and the check converts them to Python values in batches.
 
-The check looks for data files and vector files, because a vacuum may have deleted either. If they are a small part of
-the table's files, the check asks storage for each file by name. Otherwise it lists the folders. A folder that cannot be
-listed does not block the restore.
+The check looks for data files and vector files, because a vacuum may have deleted either kind. If the files to add back
+are a small part of the table's files, the check asks storage for each file by name. Otherwise it lists the folders. A
+folder that cannot be listed does not block the restore.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def test_lost_files_of_versions_that_are_not_loaded_are_a_gap(source):
     assert planned(source, 2, loss=loss) == (2, 3, ["f3"])
     with pytest.raises(SourceGapError, match=r"cannot begin with version 2 .*no longer exists"):
         planned(source, starting_version=2, loss=loss, on_gap="reload")
-    with pytest.raises(SourceGapError, match=r"No version up to the newest one, 3, can be loaded after it"):
+    with pytest.raises(SourceGapError, match=r"No version after the loss, up to the newest version 3, can be loaded"):
         planned(source, 0, loss=replace(loss, last_version=3))
 
 
