@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.common.effort import attempt_after, with_effort
+from deltalite.commands.common.effort import measured_attempt, with_effort
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import ConcurrentAppendException
 from deltalite.txn.proposal import Operation
@@ -19,7 +19,7 @@ def clock():
 
 
 def test_a_commit_has_the_milliseconds_since_the_start_of_its_attempt_or_since_the_commit_before(clock):
-    with attempt_after(0, clock):
+    with measured_attempt(0, clock):
         clock.now_s += 2.5
         first = with_effort(WRITE, clock)
         clock.now_s += 0.25
@@ -31,7 +31,7 @@ def test_a_commit_has_the_milliseconds_since_the_start_of_its_attempt_or_since_t
 
 
 def test_a_time_that_the_operation_has_measured_stays(clock):
-    with attempt_after(0, clock):
+    with measured_attempt(0, clock):
         clock.now_s += 9
         operation = with_effort(Operation(name="MERGE", metrics={"executionTimeMs": 7}), clock)
     assert operation.metrics == {"executionTimeMs": 7}
@@ -40,7 +40,7 @@ def test_a_time_that_the_operation_has_measured_stays(clock):
 def test_an_operation_without_metrics_or_outside_of_an_attempt_stays_the_same(clock):
     assert with_effort(WRITE, clock) is WRITE
     without_metrics = Operation(name="CREATE TABLE")
-    with attempt_after(1, clock):
+    with measured_attempt(1, clock):
         assert with_effort(without_metrics, clock) is without_metrics
 
 

@@ -172,8 +172,8 @@ class Auditor:
         if paths != self._paths or not paths:
             self._results = {}
         self._results |= measured
-        open_audits = [item for item in resolved if item.audit.name not in self._results]
-        results = self._results | run_audits(self._spark, self._store, open_audits, scopes, table.logical, before=base)
+        unmeasured = [item for item in resolved if item.audit.name not in self._results]
+        results = self._results | run_audits(self._spark, self._store, unmeasured, scopes, table.logical, before=base)
         table_audits = {item.audit.name for item in resolved if item.reads_table}
         self._paths = paths
         self._results = {name: result for name, result in results.items() if name not in table_audits}

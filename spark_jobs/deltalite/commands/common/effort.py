@@ -29,7 +29,7 @@ _EFFORT: ContextVar[_Effort | None] = ContextVar("effort", default=None)
 
 
 @contextmanager
-def attempt_after(replans: int, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def measured_attempt(replans: int, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """Measure an attempt that follows this number of replans. `clock` is monotonic, in seconds."""
     token = _EFFORT.set(_Effort(clock(), replans))
     try:

@@ -59,10 +59,10 @@ class LoadPlan(Protocol):
         """
         ...
 
-    def added_to(self, reads: ReadSet) -> ReadSet:
+    def extended_reads(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transactions that the plan depends on."""
         ...
 
 
-Planner = Callable[["Snapshot | None"], LoadPlan]
+LoadPlanner = Callable[["Snapshot | None"], LoadPlan]
 """Plans what an attempt loads. The argument is the snapshot on which the commit is based, None for a new table."""

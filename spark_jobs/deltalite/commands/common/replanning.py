@@ -31,7 +31,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TypeVar
 
-from deltalite.commands.common.effort import attempt_after
+from deltalite.commands.common.effort import measured_attempt
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -110,7 +110,7 @@ def replan_on_conflict(
     start_s = clock()
     for attempts in range(1, retries + 2):
         try:
-            with attempt_after(attempts - 1, clock):
+            with measured_attempt(attempts - 1, clock):
                 return _attempt_without_losses(attempt)
         except _CONFLICTS as conflict:
             longest_s = min(_SHORTEST_PAUSE * 2**attempts, LONGEST_PAUSE)

@@ -1,7 +1,7 @@
 """The data files of a write as the log describes them: size, partition values and statistics.
 
 The statistics come from the Parquet footers, not from a second pass over the rows. The driver reads the footers in
-parallel. A file without rows is not published and stays in the staging folder. Protocol: Per-file Statistics.
+parallel. A file without rows is not published. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -121,10 +121,9 @@ def publish_files(
         ConstraintViolationError: the log cannot store a partition value.
     """
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
-    footers = read_footers(store, [file.name for file in staged_files])
-    files_and_footers = zip(staged_files, footers, strict=True)
-    files_with_rows = [(file, footer) for file, footer in files_and_footers if footer.num_rows > 0]
-    files_to_publish = [file for file, _ in files_with_rows]
+    all_footers = read_footers(store, [file.name for file in staged_files])
+    pairs = [(file, footer) for file, footer in zip(staged_files, all_footers, strict=True) if footer.num_rows > 0]
+    files_to_publish, footers = [file for file, _ in pairs], [footer for _, footer in pairs]
     _check_partition_values(files_to_publish, target)
     keys, tags = target.table.partition_keys, file_tags(target.protocol, target.metadata)
     published = staging.publish(files_to_publish)
@@ -138,12 +137,12 @@ def publish_files(
             stats=statistics_json(footer, indexed),
             tags=tags,
         )
-        for file, (_, footer) in zip(published, files_with_rows, strict=True)
+        for file, footer in zip(published, footers, strict=True)
     )
     return PublishedFiles(
         adds=adds,
         staged_files=tuple(files_to_publish),
-        row_count=sum(footer.num_rows for _, footer in files_with_rows),
+        row_count=sum(footer.num_rows for footer in footers),
         size_bytes=sum(add.size_bytes for add in adds),
     )
 

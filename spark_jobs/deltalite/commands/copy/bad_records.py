@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from deltalite.commands.copy.unreadable_files import UnreadableFiles, shown
+from deltalite.commands.copy.unreadable_files import UnreadableFiles, text_of_reasons
 from deltalite.commands.quarantine import Quarantine, TableWriter
 from deltalite.commands.quarantine.layout import FILE, REASON
 from deltalite.errors import InvalidRequestError, SourceError
@@ -106,7 +106,7 @@ class BadRecords(Quarantine):
                 rows = all_rejected(bad_records, rows)
         if self._unreadable:
             unreadable_count = counted(len(self._unreadable), "unreadable file")
-            _log.warning("Leaving out %s. %s", unreadable_count, shown(self._unreadable))
+            _log.warning("Leaving out %s. %s", unreadable_count, text_of_reasons(self._unreadable))
             rows = all_rejected(self._unreadable_rows(), rows)
         return super()._store(rows, base, replaces_committed=replaces_committed)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.replanning import NewPlanNeeded
 from deltalite.commands.copy.bad_records import BadRecords
-from deltalite.commands.copy.unreadable_files import readable
+from deltalite.commands.copy.unreadable_files import readable_files
 from deltalite.commands.quarantine import check_separate
 from deltalite.errors import InvalidRequestError, SourceChangedError, SourceError, SourceNotFoundError
 from deltalite.loaded_files.choice import FileChoice, choose_files, sizes_by_address
@@ -275,13 +275,13 @@ class FileLoad:
         manifest = add_loaded_files(self.store, self.manifest, new_files, loaded_ms=now_ms())
         return (loaded_files_transaction(manifest.number, now_ms=now_ms()),)
 
-    def added_to(self, reads: ReadSet) -> ReadSet:
+    def extended_reads(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the record of loaded files."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, LOADED_FILES_APP_ID))
 
     @property
     def _readable_files(self) -> pa.Table:
-        return readable(self.choice.files, self.unreadable)
+        return readable_files(self.choice.files, self.unreadable)
 
     @property
     def _source_files(self) -> SourceFiles:

@@ -76,7 +76,8 @@ class UnreadableFiles:
         for address, version in zip(files["address"].to_pylist(), _versions(files), strict=True):
             if address in reasons:
                 self._reasons[version] = reasons[address]
-        raise NewPlanNeeded(f"leaving out {counted(len(reasons), 'unreadable file')}. {shown(reasons)}") from error
+        file_text = counted(len(reasons), "unreadable file")
+        raise NewPlanNeeded(f"leaving out {file_text}. {text_of_reasons(reasons)}") from error
 
     def _max_count(self, files: pa.Table) -> int:
         return max_bad_count(self._request, files.num_rows)
@@ -94,20 +95,20 @@ class UnreadableFiles:
         """Return the error for too many unreadable files. `share` says how many they are, such as "3 of 9 files"."""
         return SourceError(
             f"Nothing was loaded into {self._request.table}: {share} cannot be loaded, and the limit is "
-            f"{self._max_count(files)}. {shown(reasons)}",
+            f"{self._max_count(files)}. {text_of_reasons(reasons)}",
             remedy="Check the format and the options of the source. If the files have new columns, set "
             "merge_schema=True to add them. To quarantine so many files, set max_bad_share=1.",
         )
 
 
-def readable(files: pa.Table, unreadable: Mapping[str, str]) -> pa.Table:
+def readable_files(files: pa.Table, unreadable: Mapping[str, str]) -> pa.Table:
     """Return the files (`FILES`) without the unreadable files."""
     if not unreadable:
         return files
     return files.filter(pc.invert(pc.is_in(files["address"], pa.array(list(unreadable), pa.string()))))
 
 
-def shown(reasons: Mapping[str, str]) -> str:
+def text_of_reasons(reasons: Mapping[str, str]) -> str:
     """Return a text about a few unreadable files, with their reasons."""
     texts = [f"{address}: {reasons[address]}" for address in sorted(reasons)[:_SHOWN_FILES]]
     return " ".join(texts)

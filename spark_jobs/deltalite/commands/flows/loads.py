@@ -142,7 +142,7 @@ class Loads:
         """
         return self.lost_files.replan_after_loss(self.source_loads)
 
-    def added_to(self, reads: ReadSet) -> ReadSet:
+    def extended_reads(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the offsets of the flows."""
         prefixes = tuple(prefix_of_flow(flow_range.flow) for flow_range in self.ranges.values())
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, *prefixes))

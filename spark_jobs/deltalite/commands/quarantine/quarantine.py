@@ -65,7 +65,7 @@ class Quarantine:
         )
 
     def begin(self) -> None:
-        """Begin an attempt that computes its rows: check the quarantine table, and forget the commit of earlier attempts.
+        """Begin an attempt that computes its rows: check the quarantine table, and forget the result of `commit`.
 
         Raises:
             DeltaLiteError: as `QuarantineTable.check`.

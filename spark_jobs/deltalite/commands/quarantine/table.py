@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.existing_table import existing_table
-from deltalite.commands.common.load_plan import Planner
+from deltalite.commands.common.load_plan import LoadPlanner
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import user_metadata
 from deltalite.commands.quarantine.layout import AT, COLUMNS, RUN, TARGET, TXN_VERSION, check_quarantine
@@ -53,7 +53,7 @@ _NO_VERSION = -1
 class TableWriter(Protocol):
     """The write command (`commands.write.write`), which itself uses this package."""
 
-    def __call__(self, spark: SparkSession, request: WriteRequest, *, plan: Planner) -> OperationResult:
+    def __call__(self, spark: SparkSession, request: WriteRequest, *, plan: LoadPlanner) -> OperationResult:
         """Write the rows of a plan."""
 
 
@@ -242,7 +242,7 @@ class _RowsOfRun:
         """Return the transaction of the run. Its version never decreases."""
         return (replace(self.txn, version=max(self.txn.version, transaction_version(self.base, self.txn.app_id))),)
 
-    def added_to(self, reads: ReadSet) -> ReadSet:
+    def extended_reads(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the transaction of the run."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, self.txn.app_id))
 

@@ -1,7 +1,7 @@
-"""Files that get a new deletion vector: each one is removed and added again with the new vector.
+"""Files that get a new deletion vector: the commit removes each file, and adds it again with the new vector.
 
 A file that loses its last row is only removed. Many vectors share one vector file. No version refers to a vector file
-before the commit, and uncommitted vector files are removed. Protocol: Deletion Vectors (writer requirements), Add File
+before the commit, and uncommitted vector files are deleted. Protocol: Deletion Vectors (writer requirements), Add File
 and Remove File.
 """
 
@@ -49,8 +49,8 @@ class NewVectors:
 class VectorFiles:
     """The vector files of one operation, as a context manager.
 
-    On exit it removes the files that were written since the last call of `keep_committed` or `keep_all`. Both keep all
-    files. The commit step calls them for data files and for vector files.
+    On exit, the context manager deletes the files that were written since the last call of `keep_committed` or
+    `keep_all`. Both methods keep all files. The commit step calls these methods for data files and for vector files.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -125,8 +125,8 @@ class VectorFiles:
     ) -> dict[int, int]:
         """Return the number of rows of each file, including its deleted rows, from its statistics or its footer.
 
-        The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics
-        cannot remove a row, nor can a vector with positions that the file does not have.
+        The footer decides if there are no statistics, or if the file would be removed whole. So no live row is lost if
+        the statistics are wrong, or if a vector has positions that the file does not have.
 
         Raises:
             CorruptDataFileError: a footer cannot be read, or there is such a vector.

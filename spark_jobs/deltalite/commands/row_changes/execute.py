@@ -1,8 +1,9 @@
 """The common steps of delete, update and merge: from the snapshot of the plan to the commit.
 
-If the run resumes an earlier commit, the command does nothing. A conflict with another writer makes it replan on the
-newest snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. Without a
-run identity, it commits nothing. delta-spark records no transaction for a DELETE that matches no row.
+If an earlier attempt of the run has committed, the command only returns the result of that attempt. After a conflict
+with another writer, the command replans on the newest snapshot. A run that changes no row commits its transaction
+identifier alone, so that a retry finds the run. Without a run identity, such a run commits nothing. delta-spark records
+no transaction for a DELETE that matches no row.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def _proposal(
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        reads=loads.added_to(change.reads),
+        reads=loads.extended_reads(change.reads),
         row_level=change.row_level,
     )
 

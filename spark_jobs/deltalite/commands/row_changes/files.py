@@ -183,7 +183,7 @@ class _Writer:
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
     def _removed_touched_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:
-        """Return the touched files that the commit removes, also if it adds them again with another vector."""
+        """Return the touched files that the commit removes, including those that it adds again with another vector."""
         if touched is None:
             return []
         return [touched.files if vectors is None else touched.files.take(pa.array(vectors.file_numbers, pa.int64()))]

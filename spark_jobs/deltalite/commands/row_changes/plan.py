@@ -1,7 +1,7 @@
 """The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: the touched files, the change of each row, and the read set. The plan is the same with
-and without deletion vectors, and with and without a change data feed.
+A command plans on one snapshot: the touched files, the change of each row, and the read set. A plan has the same rows
+with and without deletion vectors, and with and without a change data feed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRows:
-    """The change of each row of some files. `numbers` maps the number of a file in `rows` to its position."""
+    """The change of each row of some files.
+
+    `numbers` maps the number of a file in `rows` to the position of the file in `TouchedRows.files`.
+    """
 
     rows: ChangedRows
     numbers: Mapping[int, int]
@@ -81,7 +84,7 @@ class RowChange:
     - `shuffles_partitions`: whether the rows of a partition come from many tasks, so that the write shuffles them
       together.
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
-    - `counts`: metrics under Spark's names.
+    - `counts`: metrics under delta-spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
     - `parameters`: operation parameters that differ from those of the request.
     - `rejected`: the source rows that audits of level `quarantine` reject, None without such audits.

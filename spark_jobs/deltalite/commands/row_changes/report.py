@@ -1,4 +1,4 @@
-"""The history entries of delete, update and merge: Spark's parameters and metrics. Pure functions."""
+"""The history entries of delete, update and merge: delta-spark's parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltalite.txn.proposal import Operation
 def row_operation(
     request: RowsRequest, name: str, parameters: Mapping[str, str], metrics: Mapping[str, int]
 ) -> Operation:
-    """Return the history entry of a request. `name` is Spark's name of the operation."""
+    """Return the history entry of a request. `name` is delta-spark's name of the operation."""
     return Operation(
         name=name,
         parameters=parameters,

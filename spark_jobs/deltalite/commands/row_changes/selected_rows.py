@@ -91,7 +91,7 @@ class _MatchingFiles:
     """The files with matching rows, and the read set.
 
     `counts` has the number of matching rows of each file. It is None if all rows match. `positions` has the positions
-    of these rows in each file, if the table uses deletion vectors and there are not very many.
+    of these rows in each file, if the table uses deletion vectors and the positions are few.
     """
 
     files: pa.Table

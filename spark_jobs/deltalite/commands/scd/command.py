@@ -6,9 +6,9 @@ The steps of an attempt:
 2. Read all rows of the source's keys from the snapshot, and compute these keys' rows anew (`spark.scd`).
 3. Merge the differences into the table on the same snapshot, with the merge command.
 
-The read set contains each row of the keys, also those that do not change. So a concurrent run that changes a key of
-this run conflicts, and the command replans: it reads the keys again. The first run has no table. It writes the rows
-that the source alone gives.
+The read set contains each row of the keys, including rows that do not change. So a concurrent run that changes a key of
+this run conflicts, and the command replans: it reads the keys again. The first run finds no table. It creates the table
+with rows that it computes from the source alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
         SourceError: the source cannot be read or computed.
         AuditFailedError: an audit of level `quarantine` rejects more source rows than its limit allows.
         AmbiguousRowsError: rows of one key and sequence differ.
-        ConstraintViolationError: a source row has no key or no sequence, a row of the table with one of its keys has no
+        ConstraintViolationError: a source row has no key or no sequence, a target row with the same key has no
             sequence, or a new row breaks a rule of the table.
         SchemaMismatchError: the columns of the source do not fit the table.
         SourceGapError: a recreated source begins again with versions that the table has.
@@ -95,7 +95,7 @@ def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
 def _write_first_rows(
     spark: SparkSession, request: ScdRequest, quarantine: Quarantine | None
 ) -> OperationResult | None:
-    """Create the table with the rows that the source alone gives. Return None if the table exists by now."""
+    """Create the table with rows that are computed from the source alone. Return None if the table exists by now."""
     counts: dict[str, int] = {}
 
     def convert(query_rows: DataFrame) -> ConvertedRows:

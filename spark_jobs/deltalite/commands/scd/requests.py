@@ -54,7 +54,7 @@ def check_versions_continue(
     ranges: Iterable[FlowRange],
     sequence_type: DataType,
 ) -> None:
-    """Refuse to load a recreated incremental source if its versions order the rows, and are not above the loaded ones.
+    """Refuse a recreated incremental source if its versions order the rows, and are not above the loaded versions.
 
     The rows of this source would come before the rows of the table. `transactions` are those of the table.
     `sequence_type` is the type of `sequence_by`.
@@ -76,7 +76,7 @@ def check_versions_continue(
 
 
 def _may_order_by_versions(request: ScdRequest, sequence_type: DataType) -> bool:
-    """Whether the sequence is a version of the source, or a number of a query that reads the versions."""
+    """Whether the sequence may come from versions of the source: directly, or as a number from the query."""
     if _VERSION_PATTERN.search(request.sequence_by):
         return True
     is_time_or_text = isinstance(sequence_type, PrimitiveType) and sequence_type.name in _NON_NUMERIC_TYPES
@@ -88,7 +88,10 @@ def _history_text(request: ScdRequest) -> str:
 
 
 def with_order_policy(request: ScdRequest) -> ScdRequest:
-    """Return the request with its `out_of_order`. By default, runs may have any order, unless rows replace others."""
+    """Return the request with its policy on the run order.
+
+    By default, runs may have any order, unless rows replace earlier rows of the same key and sequence.
+    """
     if request.out_of_order is not None or request.on_same_sequence is OnSameSequence.REPLACE:
         return request
     return replace(request, out_of_order=OutOfOrder.ALLOW)

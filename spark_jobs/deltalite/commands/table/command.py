@@ -81,14 +81,14 @@ def _attempt(
     """Plan and commit once, and return the result. `declaration` is the schema of the request."""
     base = existing_table(spark, store)
     if base is None:
-        reset_offsets({}, request.reset_flows, table=store.root, now_ms=now_ms())  # raises: a new table has no flow
+        reset_offsets({}, request.reset_flows, table=store.root, now_ms=now_ms())  # raises if a flow is named
         plan = plan_new_table(request, declaration, store.root, now_ms=now_ms())
         _check_rules(spark, plan, None, declaration)
         return commit_proposal(spark, request, store, _proposal(request, plan, None))
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
-    reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # raises before a commit
+    reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # fails before a commit
     plan = plan_change(request, declaration, base)
     _check_keeps_offsets(plan, base)
     backfilled_files = rewritten_files = 0

@@ -1,7 +1,8 @@
 """The steps before a table drops type widening, so that no data file and no newer checkpoint needs the feature.
 
 1. One commit unsets the property, so that no writer widens another column.
-2. Each file that stores a column with a narrower type is written again, in bounded commits (`rewrite_files`).
+2. Each narrower file is written again, in bounded commits (`rewrite_files`). A narrower file stores a column with a
+   narrower type than the table has.
 3. `BARRIERS` empty commits get a checkpoint each. A client without the feature reads the table from one of these
    checkpoints. There are several, because some clients try an earlier checkpoint if one is unreadable.
 
@@ -56,7 +57,7 @@ def prepare_drop(
     """Do the steps before the drop. Return the number of files that were written again, and the newest snapshot.
 
     Raises:
-        ConcurrentDeleteReadException: other writers changed or added narrower files, and no retry is left.
+        ConcurrentDeleteReadException: other writers changed or added narrower files meanwhile.
         DeltaLiteError: as `optimize`, or a checkpoint cannot be written.
     """
     steps = _Steps(spark=spark, request=request, store=store)

@@ -53,7 +53,7 @@ class Changes:
 
     - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
     - `required_columns`: the columns that become NOT NULL.
-    - `adds_computed_column`: a new column has a default or is computed, so the table must not have rows.
+    - `adds_computed_column`: whether a new column has a default or is computed, so that the table must not have rows.
     - `dropped_features`: the features of the table that the request drops.
 
     The other fields are for the table's history.

@@ -1,6 +1,6 @@
 """The write operation: the rows of a query become a new version of the table.
 
-`jobs` calls `write`. So do a copy, and a merge or a history that creates its table.
+`jobs`, `copy` and `quarantine` call `write`. A merge and an SCD run call `write` to create the table.
 Begin with `command.py`: it shows the order of steps that every operation follows. Then read `attempt.py`.
 """
 

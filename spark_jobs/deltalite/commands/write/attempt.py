@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
 RowConverter = Callable[["DataFrame"], "ConvertedRows"]
-"""Converts the rows of the query to the rows of the table. It leaves out the rows that audits reject."""
+"""Converts the rows of the query to the rows of the table, without the rows that audits reject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class WriteAttempt:
         return self._stage_and_commit()
 
     def count_valid_rows(self, row_count: int) -> CheckedRows:
-        """Check up to `row_count` rows of the query, and return how many are valid and how many audits reject."""
+        """Check up to `row_count` rows of the query, and return the numbers of valid rows and of rejected rows."""
         if self._quarantine is not None:
             self._quarantine.begin()
         with self._loads.rows(self._spark, self._sources(), self._request) as query:
@@ -324,8 +324,8 @@ class WriteAttempt:
     def _check_replaced(self, replaced: Replacement | None) -> None:
         """Refuse a replacement that the table forbids or that is out of order.
 
-        The attempt calls it before each commit. If the replacement is known earlier, the attempt also calls it before
-        it writes rows.
+        The attempt calls this method before each commit. If the replacement is known before the rows are written, the
+        attempt also calls this method at that time.
         """
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
@@ -387,10 +387,10 @@ class WriteAttempt:
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
-        """Return the read set: the replaced files, or the whole table in a self read, and what the loads depend on."""
+        """Return the read set of the loads with the replaced files, or with the whole table in a self read."""
         if self_reads(self._request.sources, self._request.table):
-            return self._loads.added_to(ReadSet(whole_table=True))
-        return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)
+            return self._loads.extended_reads(ReadSet(whole_table=True))
+        return self._loads.extended_reads(ReadSet() if replaced is None else replaced.reads)
 
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:

@@ -22,7 +22,7 @@ from deltalite.commands.common.auditing import Auditor
 from deltalite.commands.common.committing import find_earlier_result, record_run
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import KeptRows
-from deltalite.commands.common.load_plan import LoadPlan, Planner
+from deltalite.commands.common.load_plan import LoadPlan, LoadPlanner
 from deltalite.commands.common.replanning import replan_on_conflict
 from deltalite.commands.flows.loads import plan_loads
 from deltalite.commands.flows.lost_files import LostFiles
@@ -50,7 +50,7 @@ def write(
     *,
     describe: Describer | None = None,
     convert: RowConverter | None = None,
-    plan: Planner | None = None,
+    plan: LoadPlanner | None = None,
     quarantine: Quarantine | None = None,
 ) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
@@ -102,7 +102,7 @@ def write(
     return result
 
 
-def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
+def _attempt(shared: SharedParts, plan: LoadPlanner) -> OperationResult:
     """Plan and commit once, and return the result."""
     spark, request, store = shared.spark, shared.request, shared.store
     base = existing_table(spark, store)
@@ -125,7 +125,7 @@ def _attempt(shared: SharedParts, plan: Planner) -> OperationResult:
             return _load(shared, plan, base)
 
 
-def _load(shared: SharedParts, plan: Planner, base: Snapshot | None) -> OperationResult:
+def _load(shared: SharedParts, plan: LoadPlanner, base: Snapshot | None) -> OperationResult:
     """Plan what to load, and write it unless there is nothing new. Return the result."""
     loads = plan(base)
     result = loads.result_if_nothing_new(shared.request, base)

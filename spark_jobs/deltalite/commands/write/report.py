@@ -1,4 +1,4 @@
-"""The history entry of a write: Spark's operation name, parameters and metrics. Pure functions."""
+"""The history entry of a write: delta-spark's operation name, parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_metrics(
     *,
     change_files: int,
 ) -> dict[str, int]:
-    """Return the metrics of a write, under Spark's names.
+    """Return the metrics of a write, under delta-spark's names.
 
     `numDeletedRows` is the number of rows that matched `replace_where`. A predicate on partition columns alone reads no
     row, so the number comes from the statistics of the removed files. Without statistics, the metric is left out.

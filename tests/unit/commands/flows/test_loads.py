@@ -236,7 +236,7 @@ def test_only_loads_with_new_versions_move_their_offsets(source):
     both = Loads(ranges={"a": loads[0][0], "b": loads[1][0]}, source_loads={"a": loads[0][1], "b": loads[1][1]})
     assert [(offset.app_id, offset.version) for offset in both.record()] == [("deltalite-flow/g/t", 3)]
     reads = ReadSet(app_id_prefixes=("other/",))
-    assert both.added_to(reads).app_id_prefixes == ("other/", "deltalite-flow/f/", "deltalite-flow/g/")
+    assert both.extended_reads(reads).app_id_prefixes == ("other/", "deltalite-flow/f/", "deltalite-flow/g/")
     assert not both.has_nothing_new and Loads(ranges={"a": loads[0][0]}).has_nothing_new
     assert not Loads().has_nothing_new and not Loads().parameters and not Loads().record()
 
