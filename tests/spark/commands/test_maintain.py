@@ -20,11 +20,11 @@ from tests.support.tables import delta_rs_rows, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
-FILES = 12
+FILE_COUNT = 12
 IDENTITY = RunIdentity(app_id="ns/dag/maintain/-1/run", details={"dag_id": "dag", "task_id": "maintain"})
 
 
-def add_files(path, count=FILES):
+def add_files(path, count=FILE_COUNT):
     """Append `count` small files with delta-rs, which writes no checkpoint for so few commits."""
     for number in range(count):
         day = ["a", "b"][number % 2]
@@ -34,7 +34,7 @@ def add_files(path, count=FILES):
         )
 
 
-def job(spark, lake, **parameters):
+def maintain_lake(spark, lake, **parameters):
     """Maintain the tables of a lake; the parameters are those of `MaintainRequest`."""
     defaults = {"pattern": f"{lake}/*", "identity": IDENTITY}
     request = MaintainRequest(**{"table": f"{lake}/*", **defaults, **parameters})
@@ -55,13 +55,13 @@ def operations(path):
 
 @pytest.fixture
 def lake(spark, tmp_path):
-    """Tables that need maintenance in different ways, a healthy one, a broken one, and a folder that is no table."""
+    """Tables that need maintenance in different ways, a healthy table, a broken table, and a folder without a table."""
     lake = tmp_path / "lake"
     for name in ("plain", "by_day"):
         add_files(lake / name)
     add_files(lake / "few", 2)
     define_table(spark, TableRequest(table=str(lake / "clustered"), schema="id BIGINT, day STRING", cluster_by=["id"]))
-    write_rows(spark, lake / "clustered", f"SELECT id, 'a' AS day FROM range(0, 100, 1, {FILES})")
+    write_rows(spark, lake / "clustered", f"SELECT id, 'a' AS day FROM range(0, 100, 1, {FILE_COUNT})")
     (lake / "broken" / "_delta_log").mkdir(parents=True)
     (lake / "broken" / "_delta_log" / f"{0:020}.json").write_text("no action\n")
     (lake / "landing").mkdir()
@@ -72,7 +72,7 @@ def test_due_steps_run_once_in_each_table_and_a_retry_reports_them(spark, lake, 
     names = ("plain", "by_day", "few", "clustered")
     rows_before = {name: rows(lake / name) for name in names}
     versions_before = {name: DeltaTable(str(lake / name)).version for name in names}
-    dry_run = job(spark, lake, dry_run=True)
+    dry_run = maintain_lake(spark, lake, dry_run=True)
     assert (dry_run.operation, dry_run.committed) == ("MAINTAIN DRY RUN", False)
     assert outcomes(dry_run) == {
         "broken": (), "plain": ("due", "due", "not needed"), "by_day": ("due", "due", "not needed"),
@@ -86,7 +86,7 @@ def test_due_steps_run_once_in_each_table_and_a_retry_reports_them(spark, lake, 
     with pytest.raises(
         MaintenanceError, match=r"The maintenance of 1 of 5 tables failed: .*broken \(CorruptLog"
     ) as error:
-        job(spark, lake, vacuum_after_days=0, vacuum_mode=VacuumMode.LITE)
+        maintain_lake(spark, lake, vacuum_after_days=0, vacuum_mode=VacuumMode.LITE)
     assert not error.value.retryable
     result = error.value.result
     assert outcomes(result) == {
@@ -101,17 +101,17 @@ def test_due_steps_run_once_in_each_table_and_a_retry_reports_them(spark, lake, 
     assert {name: delta_rs_rows(lake / name) for name in names} == rows_before
     assert operations(lake / "plain")[:3] == ["VACUUM END", "VACUUM START", "OPTIMIZE"]
     plain = next(row for row in result.tables if row["table"].endswith("plain"))
-    assert (plain["before"]["numFiles"], plain["after"]["numFiles"]) == (FILES, 1)
+    assert (plain["before"]["numFiles"], plain["after"]["numFiles"]) == (FILE_COUNT, 1)
     assert "12 files became 1" in plain["steps"]["optimize"]["reason"]
     assert plain["after"]["daysSinceVacuum"] == 0.0
 
     versions = {name: DeltaTable(str(lake / name)).version for name in names}
     add_files(lake / "plain")
     with pytest.raises(MaintenanceError) as error:
-        job(spark, lake, vacuum_after_days=0, min_small_files=5)
+        maintain_lake(spark, lake, vacuum_after_days=0, min_small_files=5)
     assert outcomes(error.value.result)["plain"] == ("done earlier", "done", "done earlier")
     assert outcomes(error.value.result)["clustered"] == ("done earlier", "not needed", "done earlier")
-    assert DeltaTable(str(lake / "plain")).version == versions["plain"] + FILES, "no second optimize or vacuum"
+    assert DeltaTable(str(lake / "plain")).version == versions["plain"] + FILE_COUNT, "no second optimize or vacuum"
     assert DeltaTable(str(lake / "by_day")).version == versions["by_day"]
 
 
@@ -132,7 +132,7 @@ def test_a_failed_step_ends_its_table_and_a_retryable_error_makes_the_task_retry
     tables = [str(lake / "bad"), str(lake / "good"), f"file://{lake}/good"]
     caplog.set_level(logging.INFO, "deltalite")
     with pytest.raises(MaintenanceIncompleteError, match=r"bad \(StorageError\)") as error:
-        job(spark, lake, pattern=None, tables=tables)
+        maintain_lake(spark, lake, pattern=None, tables=tables)
     assert error.value.retryable
     assert outcomes(error.value.result) == {
         "bad": ("failed", "not reached", "not needed"), "good": ("done", "done", "not needed"),
@@ -147,16 +147,20 @@ def test_a_used_up_budget_leaves_the_tables_with_the_smallest_gain_unchanged(spa
     add_files(lake / "a_few_files", 12)
     add_files(lake / "many_files", 14)
     size = sum(DeltaTable(str(lake / "many_files")).files()["size_bytes"].to_pylist())
-    result = job(spark, lake, max_bytes=size, checkpoint=False)
+    result = maintain_lake(spark, lake, max_bytes=size, checkpoint=False)
     assert outcomes(result) == {
         "many_files": ("done",) + ("not needed",) * 2,
         "a_few_files": ("not reached",) + ("not needed",) * 2,
     }
     reason = result.tables[1]["steps"]["optimize"]["reason"]
     assert "KiB to rewrite exceed the rest of max_bytes, 0 B; 12 files" in reason
-    assert outcomes(job(spark, lake, max_seconds=0))["a_few_files"] == ("not reached", "not reached", "not needed")
+    assert outcomes(maintain_lake(spark, lake, max_seconds=0))["a_few_files"] == (
+        "not reached",
+        "not reached",
+        "not needed",
+    )
     with pytest.raises(TableNotFoundError, match="No Delta table matches the pattern"):
-        job(spark, lake, pattern=f"{lake}/x*")
+        maintain_lake(spark, lake, pattern=f"{lake}/x*")
 
 
 def test_an_isolated_session_has_separate_settings_and_the_same_time_zone(spark):
@@ -184,5 +188,5 @@ def test_a_stopped_job_cancels_the_spark_jobs_of_its_running_steps(spark, lake, 
 
     monkeypatch.setattr(command, "maintain_table", stop_or_run_slowly)
     with pytest.raises(SystemExit):
-        job(spark, lake, parallelism=3)
+        maintain_lake(spark, lake, parallelism=3)
     assert errors and all("cancelled" in error for error in errors)

@@ -37,7 +37,7 @@ def schema(spark, tmp_path):
     spark.sql(f"DROP DATABASE {name} CASCADE")
 
 
-def job(spark, schema, **parameters):
+def maintain_schema(spark, schema, **parameters):
     identity = RunIdentity(app_id="ns/dag/maintain/-1/run")
     return maintain(spark, MaintainRequest(catalog_schema=schema, vacuum=False, identity=identity, **parameters))
 
@@ -46,9 +46,9 @@ def test_the_delta_tables_of_a_schema_are_maintained_and_other_entries_are_skipp
     spark, schema, tmp_path, monkeypatch
 ):
     with pytest.raises(MaintenanceError, match=r"1 of 3 tables failed: maintained.missing \(TableNotFound"):
-        job(spark, schema)
+        maintain_schema(spark, schema)
     assert len(DeltaTable(str(tmp_path / "orders")).files()) == 1
-    dry_run = job(spark, f"spark_catalog.{schema}", dry_run=True)
+    dry_run = maintain_schema(spark, f"spark_catalog.{schema}", dry_run=True)
     assert dry_run.table == "spark_catalog.maintained"
     assert {row["name"].rpartition(".")[2]: (row["table"], row["status"]) for row in dry_run.tables} == {
         "orders": (str(tmp_path / "orders"), "healthy"),
@@ -67,7 +67,7 @@ def test_the_delta_tables_of_a_schema_are_maintained_and_other_entries_are_skipp
         return describe(session, schema_sql, pattern)
 
     monkeypatch.setattr(catalog_tables, "_descriptions", fail_for_orders)
-    rows = {row["name"]: row for row in job(spark, schema, dry_run=True).tables}
+    rows = {row["name"]: row for row in maintain_schema(spark, schema, dry_run=True).tables}
     assert rows["maintained.orders"]["error"]["kind"] == "StorageError"
     assert rows["maintained.by_day"]["status"] == "healthy", "one table that fails stops no other table"
 
@@ -76,13 +76,13 @@ def test_an_unknown_schema_and_a_schema_without_delta_tables_are_errors(spark, s
     with pytest.raises(
         TableNotFoundError, match=r"(?s)the schema nope: .*catalogs spark_catalog, and spark.sql.catalog"
     ):
-        job(spark, "nope")
+        maintain_schema(spark, "nope")
     with pytest.raises(TableNotFoundError, match=r"does not have the schema nope\.sales"):
-        job(spark, "nope.sales")
+        maintain_schema(spark, "nope.sales")
     for table in ("orders", "by_day", "missing"):
         spark._jsparkSession.sharedState().externalCatalog().dropTable(schema, table, False, False)
     with pytest.raises(TableNotFoundError, match=r"has no Delta table\. Views and tables of other formats: 2\."):
-        job(spark, schema)
+        maintain_schema(spark, schema)
 
 
 @pytest.mark.campaign

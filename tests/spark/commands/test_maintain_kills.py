@@ -1,4 +1,4 @@
-"""A maintenance job that is killed: the retry runs each remaining step once."""
+"""After a kill of a maintenance job, the retry runs each remaining step once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 JOB = Path(next(iter(jobs.__path__))) / "maintain.py"
 NAMES = [f"t{number}" for number in range(5)]
-FILES = 12
-# The script runs the unchanged job after it has replaced one function.
+FILE_COUNT = 12
+# The script replaces one function, then runs the unchanged job.
 KILLED_BEFORE_THE_THIRD_COMMIT = """
 import itertools, os, runpy, signal, sys
 import deltalite.commands.common.committing as committing
@@ -40,7 +40,7 @@ runpy.run_path({job!r}, run_name="__main__")
 def lake(tmp_path):
     lake = tmp_path / "lake"
     for name in NAMES:
-        for number in range(FILES):
+        for number in range(FILE_COUNT):
             deltalake.write_deltalake(str(lake / name), pa.table({"id": [number]}), mode="append")
     return lake
 
@@ -68,7 +68,7 @@ def write_script(folder, text):
 def test_a_retry_after_a_kill_optimizes_only_the_remaining_tables(tmp_path, lake, request_of_run):
     killed = run_job(tmp_path, request_of_run, script=write_script(tmp_path, KILLED_BEFORE_THE_THIRD_COMMIT))
     assert killed.code != 0 and killed.marker is None
-    optimized_names = [name for name in NAMES if DeltaTable(str(lake / name)).version == FILES]
+    optimized_names = [name for name in NAMES if DeltaTable(str(lake / name)).version == FILE_COUNT]
     assert len(optimized_names) == 2
 
     retry = run_job(tmp_path, request_of_run, script=JOB)
@@ -79,5 +79,5 @@ def test_a_retry_after_a_kill_optimizes_only_the_remaining_tables(tmp_path, lake
         table = DeltaTable(str(lake / name))
         assert [commit["operation"] for commit in table.history()].count("OPTIMIZE") == 1
         assert table.files().num_rows == 1
-        assert rows(lake / name) == [(number,) for number in sorted(range(FILES), key=str)]
-        assert (lake / name / "_delta_log" / f"{FILES:020}.checkpoint.parquet").exists()
+        assert rows(lake / name) == [(number,) for number in sorted(range(FILE_COUNT), key=str)]
+        assert (lake / name / "_delta_log" / f"{FILE_COUNT:020}.checkpoint.parquet").exists()

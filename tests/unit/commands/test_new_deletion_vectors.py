@@ -53,11 +53,11 @@ def stored_names(store):
 def test_a_new_vector_also_has_the_rows_deleted_earlier_and_the_file_keeps_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
-        updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
+        new_vectors = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep_committed()
-    assert updates.file_numbers == [0, 2]
-    assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
-    first, second = updates.adds
+    assert new_vectors.file_numbers == [0, 2]
+    assert (new_vectors.vectors_added, new_vectors.vectors_updated, new_vectors.vectors_removed) == (2, 1, 1)
+    first, second = new_vectors.adds
     assert (first.path, second.path) == ("1.parquet", "3.parquet")
     assert vector_positions(store, first.deletion_vector).to_pylist() == [0, 3, 9]
     assert vector_positions(store, second.deletion_vector).to_pylist() == [4]
@@ -81,9 +81,9 @@ def test_a_file_that_loses_its_last_row_is_only_removed(store):
     write_data_file(store, "1.parquet", 3)
     write_data_file(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
-        updates = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
-    assert updates.file_numbers == [0, 1] and updates.adds == [] and vectors_in(store) == []
-    assert (updates.vectors_added, updates.vectors_removed) == (0, 1)
+        new_vectors = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
+    assert new_vectors.file_numbers == [0, 1] and new_vectors.adds == [] and vectors_in(store) == []
+    assert (new_vectors.vectors_added, new_vectors.vectors_removed) == (0, 1)
 
 
 def test_the_footer_gives_a_row_count_that_the_statistics_lack(store):
@@ -111,15 +111,15 @@ def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     deletions = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
-        updates = vectors.delete_rows(table, iter(deletions))
+        new_vectors = vectors.delete_rows(table, iter(deletions))
         vectors.keep_committed()
-    assert [vector_positions(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
+    assert [vector_positions(store, add.deletion_vector).to_pylist() for add in new_vectors.adds] == [
         [n, n + 1] for n in range(5)
     ]
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]
 
 
-def test_uncommitted_vectors_are_removed_and_committed_vectors_stay(store):
+def test_uncommitted_vectors_are_removed_unless_keep_all_was_called(store):
     table = files(("1.parquet", 10, []))
     with VectorFiles(store) as vectors:
         vectors.delete_rows(table, [(0, positions(1))])

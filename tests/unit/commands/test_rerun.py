@@ -47,7 +47,7 @@ def test_the_version_that_rewrote_a_file_is_found_in_bounded_memory(store, monke
     assert ("open", commit_name(3).rpartition("/")[2]) in requests.accesses
 
 
-def test_a_cleaned_up_commit_is_skipped(store):
+def test_the_error_says_that_the_rewriting_commit_is_no_longer_in_the_log(store):
     base = load(store)
     assert base.files.num_rows == 4
     del store.files[commit_name(3)]

@@ -1,7 +1,7 @@
 """The refusal of a delete or a `replace_where` that would remove every row of the table without a confirmation.
 
 A mistake in a Jinja template can render a condition without a column, such as `1 = 1`. Spark's optimizer folds such a
-condition to true. This module also recognises two conditions that Spark does not fold: `id IS NOT NULL` on a NOT NULL
+condition to true. This module also recognizes two conditions that Spark does not fold: `id IS NOT NULL` on a NOT NULL
 column, and `x IS NULL OR x IS NOT NULL`. The refusal includes empty and new tables, so that a task fails on its first
 run and not on a later run.
 """

@@ -77,7 +77,7 @@ def choose_range(
     2. The flow has loaded another table at this address: a gap.
     3. The newest version is below the offset: a gap.
     4. The newest version is the offset: an empty range.
-    5. The log no longer holds the commit after the offset, or files of later versions are lost: a gap.
+    5. The log no longer holds all commits after the offset, or files of later versions are lost: a gap.
     6. Otherwise: the versions after the offset.
 
     Raises:
@@ -117,8 +117,10 @@ def _gap(offset: int | None, state: SourceState) -> str | None:
         return f"the newest version of the source is {state.newest_version}"
     if state.loss is not None and offset < state.loss.last_version:
         return state.loss.reason
-    if state.newest_version > offset and offset + 1 < state.earliest_available():
-        return f"the source's log no longer holds version {offset + 1}"
+    earliest_version = state.earliest_available()
+    if state.newest_version > offset and offset + 1 < earliest_version:
+        missing_version = next(v for v in range(offset + 1, earliest_version) if v not in state.commits)
+        return f"the source's log no longer holds version {missing_version}"
     return None
 
 

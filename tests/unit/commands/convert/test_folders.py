@@ -61,7 +61,7 @@ def test_folder_names_are_unescaped_once_and_escaped_in_the_log(folder):
         ("tinyint", "-128", -128, "-128"),
     ],
 )
-def test_every_type_that_can_partition_a_table_is_read_from_folders(folder, kind, text, value, in_log):
+def test_values_of_many_types_are_read_from_folders_and_get_the_spelling_of_the_log(folder, kind, text, value, in_log):
     write_parquet(folder, f"p={text}/a.parquet", {"id": [1]})
     convert_folder(folder, partition_schema=f"p {kind}")
     assert rows(folder, "p") == rows_by_delta_rs(folder, "p") == [(value,)]

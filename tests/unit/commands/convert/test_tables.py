@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deltalite import DeltaTable
 from deltalite.commands.convert import command
-from deltalite.commands.convert import files as footers
+from deltalite.commands.convert import files as files_module
 from deltalite.errors import (
     SourceError,
 )
@@ -116,7 +116,7 @@ def test_ambiguous_bounds_are_omitted(folder):
     ],
 )
 def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, monkeypatch, writer, handles_nan):
-    read_sized_footers = footers.read_sized_footers
+    read_sized_footers = files_module.read_sized_footers
 
     class Footer:
         def __init__(self, footer):
@@ -127,7 +127,7 @@ def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, mon
             return getattr(self._footer, name)
 
     monkeypatch.setattr(
-        footers,
+        files_module,
         "read_sized_footers",
         lambda *arguments: [(Footer(footer), *sizes) for footer, *sizes in read_sized_footers(*arguments)],
     )
@@ -136,7 +136,7 @@ def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, mon
     assert stats_by_path(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if handles_nan else {"n": 2})
 
 
-def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch):
+def test_a_conversion_fails_if_a_file_changes_meanwhile(folder, monkeypatch):
     file = write_parquet(folder, "a.parquet", {"id": [1]})
     listed_files = command.listed_files
     changes = {
@@ -146,7 +146,7 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
         "touched": lambda: os.utime(file, (1, 1)),
     }
     for change in changes.values():
-        read = footers.read_sized_footers
+        read = files_module.read_sized_footers
 
         def read_and_change(*arguments, change=change, read=read):
             footer = read(*arguments)
@@ -154,7 +154,7 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
             return footer
 
         with monkeypatch.context() as patch:
-            patch.setattr(footers, "read_sized_footers", read_and_change)
+            patch.setattr(files_module, "read_sized_footers", read_and_change)
             with pytest.raises(SourceError, match="changed while it was converted: a file such as"):
                 convert_folder(folder)
     write_parquet(folder, "a.parquet", {"id": [1]})

@@ -41,11 +41,12 @@ def planned(store, offset=None, *, loss=None, **options):
     """The bounds of the load, and the paths of its files; None instead of paths for a snapshot."""
     source = Source(format="delta", path="/s", incremental="f", **options)
     transactions = {} if offset is None else {FLOW.app_id: txn(FLOW.app_id, offset)}
-    loaded, rows = plan_load(store, source, "f", transactions, loss)
-    paths = None if rows.plan is None else [file.path for file in rows.plan.files]
-    assert rows.is_empty is loaded.is_empty and rows.has_change_columns is (options.get("read") == "changes")
-    assert rows.snapshot.version == loaded.to_version
-    return loaded.after_version, loaded.to_version, paths
+    flow_range, source_load = plan_load(store, source, "f", transactions, loss)
+    paths = None if source_load.plan is None else [file.path for file in source_load.plan.files]
+    assert source_load.is_empty is flow_range.is_empty
+    assert source_load.has_change_columns is (options.get("read") == "changes")
+    assert source_load.snapshot.version == flow_range.to_version
+    return flow_range.after_version, flow_range.to_version, paths
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_changes_need_the_feed(source):
 
 
 @pytest.mark.parametrize("read", ["appends", "changes"])
-def test_a_load_ends_before_a_change_of_the_schema_and_the_next_one_begins_with_it(read):
+def test_a_load_ends_before_a_change_of_the_schema_and_the_next_load_begins_there(read):
     store = create(new_store())
     commit_actions(store, WITH_FEED, metadata(FEED))
     append_files(store, 2)
@@ -134,7 +135,7 @@ def test_a_load_ends_before_a_change_of_the_schema_and_the_next_one_begins_with_
         (metadata(FEED, schema=struct(id="long", day="string"), partition_columns=("day",)), True),
     ],
 )
-def test_changes_that_remove_rows_of_an_older_schema_are_read_if_its_values_fit(changed_metadata, is_gap):
+def test_removed_rows_of_an_older_schema_are_read_if_the_new_schema_can_read_them(changed_metadata, is_gap):
     store = create(new_store())
     commit_actions(store, WITH_FEED, metadata(FEED, schema=struct(id="long", day="string")))
     append_files(store, 1)

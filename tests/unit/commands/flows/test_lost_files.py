@@ -23,7 +23,7 @@ MISSING = SourceNotFoundError("a file is missing", remedy="none")
 def source():
     """A source with a change feed. No file exists.
 
-    The versions 1 to 4 add `a`, add `b`, add a vector to `a`, and replace both files by `c`.
+    The versions 1 to 4 add `a a`, add `b`, add a vector to `a a`, and replace both files by `c`.
     """
     store = create(new_store())
     commit_actions(store, Protocol(min_reader_version=1, min_writer_version=4), metadata(FEED), add("a%20a"))

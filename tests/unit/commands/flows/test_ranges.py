@@ -14,7 +14,7 @@ RELOAD = {"on_gap": "reload"}
 
 
 def chosen(offset=None, *, newest=5, oldest=0, loaded_id="id", **options):
-    """The bounds of the range: the version before the first one, and the last one."""
+    """The bounds of the range: the version before the first version, and the last version."""
     state = SourceState(address="/s", table_id="id", newest_version=newest, commits=range(oldest, newest + 1))
     flow_txn = txn(FlowId(name="f", source_table_id=loaded_id).app_id, offset or 0)
     another_txn = txn(FlowId(name="another", source_table_id="id").app_id, 77)
@@ -72,7 +72,7 @@ def test_a_missing_commit_in_the_middle_is_a_gap():
     state = SourceState(address="/s", table_id="id", newest_version=5, commits={1, 2, 4, 5})
     offset = txn(FlowId(name="f", source_table_id="id").app_id, 0)
     source = Source(format="delta", path="/s", incremental="f")
-    with pytest.raises(SourceGapError, match=r"earliest available version is 4"):
+    with pytest.raises(SourceGapError, match=r"no longer holds version 3\. The earliest available version is 4"):
         choose_range("f", source, state, {offset.app_id: offset})
 
 

@@ -11,6 +11,6 @@ from deltalite.commands.maintain import one_table
 
 @pytest.fixture
 def spark(monkeypatch):
-    """A stand-in for a session. A table with an address that begins with `file://` needs none."""
+    """A stand-in for a session. Tables with an address that begins with `file://` need no real session."""
     monkeypatch.setattr(one_table, "isolated_session", lambda session: session)
     return SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=lambda text: None))

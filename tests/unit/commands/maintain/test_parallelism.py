@@ -17,10 +17,10 @@ PARALLELISM = 2
 FILE_COUNTS = {"a": 3, "b": 5, "c": 2, "d": 4}
 
 
-class Optimizes:
+class OptimizeStandIn:
     """A stand-in for the optimize command.
 
-    Each call waits until `parallelism` calls run. Then it waits for a moment, so that a call too many can begin.
+    Each call waits until `parallelism` calls run. Then it waits for a moment, so that an extra call could begin.
     """
 
     def __init__(self, parallelism: int) -> None:
@@ -57,7 +57,7 @@ def tables(tmp_path):
 
 @pytest.mark.parametrize("parallelism", [1, PARALLELISM])
 def test_as_many_tables_as_the_parallelism_are_maintained_at_once(spark, tables, monkeypatch, parallelism):
-    optimizes = Optimizes(parallelism)
+    optimizes = OptimizeStandIn(parallelism)
     monkeypatch.setattr(one_table, "optimize", optimizes)
     request = MaintainRequest(tables=tables, parallelism=parallelism, min_small_files=2, checkpoint=False, vacuum=False)
     result = maintain(spark, request)

@@ -20,7 +20,7 @@ def test_a_cleared_task_does_its_steps_again_unless_on_rerun_is_skip(
 ):
     table = tmp_path / "t"
 
-    def vacuum_outcome(generation: int) -> tuple[str, int]:
+    def append_and_vacuum(generation: int) -> tuple[str, int]:
         """Append a row, and run a task attempt. Return the outcome of its vacuum and the number of ended vacuums."""
         # A vacuum is due only if there is a commit since the last vacuum.
         deltalake.write_deltalake(str(table), pa.table({"id": [1]}), mode="append")
@@ -37,7 +37,7 @@ def test_a_cleared_task_does_its_steps_again_unless_on_rerun_is_skip(
         operations = [commit["operation"] for commit in DeltaTable(str(table)).history()]
         return row["steps"]["vacuum"]["outcome"], operations.count("VACUUM END")
 
-    assert vacuum_outcome(generation=0) == ("done", 1)
-    assert vacuum_outcome(generation=0) == ("done earlier", 1)
-    assert vacuum_outcome(generation=1) == (outcome_after_clear, ends_after_clear)
-    assert vacuum_outcome(generation=1) == ("done earlier", ends_after_clear)
+    assert append_and_vacuum(generation=0) == ("done", 1)
+    assert append_and_vacuum(generation=0) == ("done earlier", 1)
+    assert append_and_vacuum(generation=1) == (outcome_after_clear, ends_after_clear)
+    assert append_and_vacuum(generation=1) == ("done earlier", ends_after_clear)
