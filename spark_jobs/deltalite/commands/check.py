@@ -1,7 +1,7 @@
 """The check command: runs audits on an existing version of a table.
 
-The command writes nothing, so it records no run, and each run examines the rows again. `max_change` compares the row
-count with that of the previous version.
+The command writes nothing, so it records no run, and each run examines the rows again. An audit with `max_change`
+compares the row count with that of the previous version.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Re
 
 
 def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: int) -> OperationResult:
-    """Log some files that a vacuum would delete, and return the number and the size of all. Ignore earlier runs."""
+    """Log some of the files that a vacuum would delete, and return the counts of all of them. Ignore earlier runs."""
     base = Snapshot.load(store)
     base.check_log()
     plan = _plan(request, base, tree, _retention(request, base, time_ms))
@@ -267,7 +267,7 @@ def _check_clock(store: LogStore, version: int) -> None:
 
 
 def _check_complete(outcome: SweepResult, table: str) -> None:
-    """Raise a `StorageError`, with the class of the first failure, if a file could not be deleted."""
+    """Raise a `StorageError` if a file could not be deleted. The error has the class of the first failure."""
     first_error = outcome.files.error
     if first_error is None:
         return

@@ -7,7 +7,7 @@ produces.
 
 If an audit of level `fail` does not pass, nothing is committed. The same holds for an audit of level `ask` that nobody
 has accepted. In both cases the staged files stay, so that a person can read them. A full vacuum after the retention
-removes them; a lite vacuum does not find them. The log and the error show sample rows.
+removes them; a lite vacuum does not find them. The log of the job and the error show sample rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,17 @@ from deltalite.protocol.actions import AddFile, to_json
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import StructType
-from deltalite.requests import Approval, Audit, AuditLevel, AuditQuestion, AuditScope
+from deltalite.requests import (
+    Approval,
+    Audit,
+    AuditLevel,
+    AuditQuestion,
+    AuditScope,
+    RestoreRequest,
+    RowsRequest,
+    WriteRequest,
+)
+from deltalite.requests.approvals import request_parts
 from deltalite.results import AuditResult
 from deltalite.sizes import counted
 from deltalite.snapshot import Snapshot
@@ -58,7 +68,7 @@ class Auditor:
     The next attempt keeps the results on the new rows if it commits the same files.
 
     - `has_new_rows`: whether the operation can add or update rows. By default, audits then examine these rows.
-    - `approval`: the answer of a person to the question of an earlier attempt, None without an answer.
+    - `approval`: the decision of a person on audits of level `ask`, None without a decision.
     - `request_parts`: the parts of the request that the question contains.
     """
 
@@ -80,6 +90,25 @@ class Auditor:
         self._has_new_rows = has_new_rows
         self._results: dict[str, AuditResult] = {}  # of the new rows, by name
         self._paths: frozenset[str] = frozenset()  # the files with these rows
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        request: RestoreRequest | RowsRequest | WriteRequest,
+        store: LogStore,
+        *,
+        has_new_rows: bool,
+    ) -> Auditor:
+        """Return the auditor for the audits of a request."""
+        return cls(
+            spark,
+            request.audits,
+            store,
+            has_new_rows=has_new_rows,
+            approval=request.approval,
+            request_parts=request_parts(request.table, request.identity, request.audits),
+        )
 
     @property
     def needs_new_rows(self) -> bool:
@@ -262,7 +291,7 @@ def raise_if_undecided(root: str, question: AuditQuestion) -> None:
         return
     texts = "; ".join(audit.text for audit in question.audits)
     error = ApprovalNeededError(
-        f"A person decides whether to publish rows in {root}: {texts}. {question.effect}",
+        f"A person must decide whether to publish rows in {root}: {texts}. {question.effect}",
         remedy="Answer the question of the task in Airflow. A job without Airflow cannot ask: choose another level.",
     )
     error.question = question

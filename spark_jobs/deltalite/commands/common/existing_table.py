@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def existing_table(spark: SparkSession, store: LogStore) -> Snapshot | None:
-    """Return the newest snapshot, or None if there is no table and the folder is empty.
+    """Return the newest snapshot, or None if an operation can create a table in the folder.
+
+    Such a folder has no visible file, except leftovers of a write that was killed before the first commit.
 
     Raises:
         InvalidRequestError: there is no table, and the folder holds other files.

@@ -28,8 +28,8 @@ def order_columns(
     """Return the columns that `parameter` of a request names.
 
     Raises:
-        InvalidRequestError: there are more than `max_columns` columns; or a column does not exist, partitions the
-            table, has no bounds in file statistics, or is named twice.
+        InvalidRequestError: there are more than `max_columns` columns, or a name is malformed. Or a column does not
+            exist, partitions the table, has no bounds in file statistics, or is named twice.
     """
     if len(names) > max_columns:
         raise InvalidRequestError(
@@ -60,7 +60,7 @@ def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
     path, data_type = path_and_type
     if path[0] in table.partition_columns:
         raise InvalidRequestError(
-            f"{parameter} names the partition column {name!r}. All rows of a file have the same value in it.",
+            f"{parameter} names the partition column {name!r}. All rows of a file have the same value in this column.",
             remedy="Name other columns.",
         )
     if not has_bounds(data_type):

@@ -20,9 +20,8 @@ import pyarrow as pa
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.commands.common.auditing import listed_files, raise_if_failed
 from deltalite.commands.common.committing import now_ms
-from deltalite.protocol.actions import AddFile
+from deltalite.commands.common.written_files import add_of_data_file
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.paths import encode_path
 from deltalite.protocol.schema import StructType
 from deltalite.requests import Audit, AuditScope
 from deltalite.requests.audits import DEFAULT_MAX_REJECTED_SHARE
@@ -193,14 +192,4 @@ class RejectedRows:
 def _listed(table: TableSchema, files: Sequence[DataFile]) -> pa.Table:
     """Return staged files as the log would list them."""
     keys = table.partition_keys
-    adds = [
-        AddFile(
-            path=encode_path(file.name),
-            partition_values={keys[name]: text for name, text in file.partition_values.items()},
-            size_bytes=file.size_bytes,
-            modification_time_ms=file.modified_ms,
-            data_change=True,
-        )
-        for file in files
-    ]
-    return listed_files(adds)
+    return listed_files(add_of_data_file(file, keys, data_change=True) for file in files)

@@ -47,7 +47,7 @@ def check_run_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: 
     )
     if _policy(request.out_of_order, identity, search_result) is OutOfOrder.FAIL:
         raise OutOfOrderError(
-            f"{problem} This run is older, and could undo their changes. Nothing was written.",
+            f"{problem} This run is older, and could undo their changes. Nothing was committed.",
             remedy="To keep the earlier commit, set on_rerun='skip'. If the order of the runs does not matter for the "
             "rows, set out_of_order='allow'. To build the rows again, set out_of_order='warn' and clear the later "
             "runs too, so that they run after this one.",

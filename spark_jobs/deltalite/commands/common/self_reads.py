@@ -17,7 +17,7 @@ def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> d
 
 
 def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
-    """Return the names of the Delta sources that are the table itself, without a version."""
+    """Return the names of the Delta sources that read the table itself and name no version."""
     names = []
     for name, source in sources.items():
         if source.format.lower() == "delta":

@@ -289,7 +289,7 @@ def _check_no_reserved_columns(schema: StructType) -> None:
 
 
 def _overwritten_metadata(request: WriteRequest, base: Snapshot, row_schema: StructType) -> Metadata:
-    """Return the metadata after a write with `overwrite_schema`, which also sets the properties of the request."""
+    """Return the metadata after a write with `overwrite_schema`. Such a write also sets the request's properties."""
     schema = new_table_schema(row_schema)
     configuration = {**base.configuration, **stored_properties(request.properties)}
     check_manifests_are_possible(configuration)

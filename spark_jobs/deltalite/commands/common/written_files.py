@@ -6,8 +6,8 @@ parallel. A file without rows is not published. Protocol: Per-file Statistics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -127,23 +127,27 @@ def publish_files(
     _check_partition_values(files_to_publish, target)
     keys, tags = target.table.partition_keys, file_tags(target.protocol, target.metadata)
     published = staging.publish(files_to_publish)
+    statistics = (statistics_json(footer, indexed) for footer in footers)
     adds = tuple(
-        AddFile(
-            path=encode_path(file.name),
-            partition_values={keys[name]: text for name, text in file.partition_values.items()},
-            size_bytes=file.size_bytes,
-            modification_time_ms=file.modified_ms,
-            data_change=data_change,
-            stats=statistics_json(footer, indexed),
-            tags=tags,
-        )
-        for file, footer in zip(published, footers, strict=True)
+        replace(add_of_data_file(file, keys, data_change=data_change), stats=stats, tags=tags)
+        for file, stats in zip(published, statistics, strict=True)
     )
     return PublishedFiles(
         adds=adds,
         staged_files=tuple(files_to_publish),
         row_count=sum(footer.num_rows for footer in footers),
         size_bytes=sum(add.size_bytes for add in adds),
+    )
+
+
+def add_of_data_file(file: DataFile, partition_keys: Mapping[str, str], *, data_change: bool) -> AddFile:
+    """Return the `add` action of a data file, without statistics and tags. `partition_keys` are those of the table."""
+    return AddFile(
+        path=encode_path(file.name),
+        partition_values={partition_keys[name]: text for name, text in file.partition_values.items()},
+        size_bytes=file.size_bytes,
+        modification_time_ms=file.modified_ms,
+        data_change=data_change,
     )
 
 

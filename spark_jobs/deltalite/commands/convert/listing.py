@@ -51,7 +51,7 @@ def listed_files(tree: ListedTree) -> pa.Table:
     """Return the files that may hold rows, sorted by name, with the columns of `LISTING_SCHEMA`.
 
     Raises:
-        SourceError: there are no such files, or the folder belongs to another table format.
+        SourceError: there are no such files, or the folder holds another table, links or special files.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     collector = _FileCollector(tree.root)

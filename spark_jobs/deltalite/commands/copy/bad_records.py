@@ -76,7 +76,7 @@ class BadRecords(Quarantine):
             raise InvalidRequestError(
                 f"Could not decide which records are bad: {self._copy_request.table} does not exist yet, and the "
                 "source has no schema. Bad records must not decide the types of the columns.",
-                remedy="Give `schema` in the source, or create the table before with DeltaTableOperator.",
+                remedy="Give `schema` in the source, or first create the table with DeltaTableOperator.",
             )
         self._separation = RecordSeparation()
         return self._separation

@@ -62,7 +62,7 @@ class Loads:
 
     - `ranges`: the versions of each load.
     - `source_loads`: the plan of each load, for the reader.
-    - `lost_files`: the lost files that the command knows. A read of these loads may add some.
+    - `lost_files`: the lost files that the command knows. A read of these loads may find more of them.
     """
 
     ranges: Mapping[str, FlowRange] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Loads:
             yield rows
 
     def replan_after_loss(self) -> AbstractContextManager[None]:
-        """Make the command replan if a read of the loads in the context fails because files of a source are lost.
+        """Make the command replan if a read of the loads in the `with` block fails because files of a source are lost.
 
         Raises:
             NewPlanNeeded: files are lost. The next plan finds a gap.

@@ -50,7 +50,7 @@ class LostFiles:
 
     @contextmanager
     def replan_after_loss(self, loads: Mapping[str, SourceLoad]) -> Iterator[None]:
-        """Make the command replan if the read of these loads in the context fails because files are lost.
+        """Make the command replan if a read of these loads in the `with` block fails because files are lost.
 
         Raises:
             NewPlanNeeded: files are lost.

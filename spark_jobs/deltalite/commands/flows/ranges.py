@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class Loss:
     """Files of a source that no longer exist.
 
-    - `file_name`: one of them, of `first_version`.
+    - `file_name`: the name of one of these files, which `first_version` needs.
     - `first_version`, `last_version`: the first and the last version that need a lost file.
     """
 
@@ -101,7 +101,7 @@ def choose_range(
 
 
 def loaded_versions(flow: str, transactions: Mapping[str, SetTransaction]) -> dict[str, int]:
-    """Return the offsets of a flow by the ids of its source tables, without those that were reset."""
+    """Return the offsets of a flow by the ids of its source tables. Leave out offsets that mean "nothing is loaded"."""
     return {
         flow_id.source_table_id: txn.version
         for flow_id, txn in flow_offsets(transactions).items()

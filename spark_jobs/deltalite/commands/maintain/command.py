@@ -6,8 +6,8 @@
 3. Run the due steps, `parallelism` tables at a time, the largest gain first, until the budget is used up.
 4. Report a row for each table. If the maintenance of a table failed, the job fails after all tables.
 
-Optimize and vacuum commit once per run, and a version gets only one checkpoint. So after a kill, a retry measures
-again, leaves out the completed steps, and runs the remaining steps.
+Optimize and vacuum record their run in the log, and a version gets only one checkpoint. So after a kill, a retry
+measures again, leaves out the completed steps, and runs the remaining steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
     """Maintain the tables of a request, or report their health with `dry_run`. Return a row for each table.
 
     Raises:
-        TableNotFoundError: no table matches the pattern, or the schema of the catalog does not exist or has no table.
+        TableNotFoundError: no table matches the pattern, or the catalog lacks the schema, or the schema has no table.
         MaintenanceError: the maintenance of some tables failed. The error has the result.
         StorageError: the folder of the pattern, or the catalog, cannot be listed.
     """

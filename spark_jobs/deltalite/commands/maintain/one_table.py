@@ -1,4 +1,4 @@
-"""The maintenance of one table: the due steps in their order, each with the existing command.
+"""The maintenance of one table: the due steps in their order, each by the command of the same name.
 
 Each table has a separate Spark session, because commands set SQL settings for a while. After the first error of a
 table, its later steps do not run. No error leaves this module, so one table cannot end the maintenance of the others.
@@ -83,7 +83,7 @@ def _measure_again(session: SparkSession, request: MaintainRequest, row: TableRo
 
 
 def _run(session: SparkSession, request: MaintainRequest, table: str, step: StepOutcome) -> StepOutcome:
-    """Run a step, and return its outcome."""
+    """Run a step, and return its outcome. A command returns its result and a text about its effect."""
     commands: dict[Step, Callable[[SparkSession, MaintainRequest, str], tuple[OperationResult, str]]] = {
         Step.OPTIMIZE: _optimize,
         Step.CHECKPOINT: _checkpoint,

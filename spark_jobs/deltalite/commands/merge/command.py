@@ -308,7 +308,7 @@ def _allows_several_matches(actions: MergeActions) -> bool:
 
 
 def _source_and_target_row_metrics(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
-    """Return Spark's metrics of the source rows, and of the target rows that are updated or deleted.
+    """Return delta-spark's metrics of the source rows, and of the target rows that are updated or deleted.
 
     `rows` has the number of target rows of each action.
     """

@@ -78,7 +78,7 @@ class PreparedRows:
 def prepare_rows(
     spark: SparkSession, request: QueryRequest, rows: DataFrame, delete_when: str | None = None
 ) -> PreparedRows:
-    """Return the rows of the query that take part in the merge: no rejected row, and one row of each deduplicated key.
+    """Return the rows of the query that take part in the merge: no rejected row, and the rows that `deduplicate` keeps.
 
     Compute the rows only if audits can reject rows. The audits reject no row for which the SQL `delete_when` is true.
 

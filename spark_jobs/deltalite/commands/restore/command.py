@@ -3,8 +3,8 @@
 The steps:
 
 1. Look for an earlier commit of this run.
-2. Load the older version and compute the difference. Files are compared by identity (`restore.files`).
-   `protocol.restoring` computes the protocol and the metadata.
+2. Load the older version (`target`), and compute its difference from the newest version (`base`). Files are compared by
+   identity (`restore.files`). `protocol.restoring` computes the protocol and the metadata.
 3. Check that the files to add back exist.
 4. Run the audits on the table as it would be after the commit: the rows of the older version.
 5. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
@@ -35,7 +35,6 @@ from deltalite.protocol.actions import LOADED_FILES_APP_ID, SOURCE_OFFSET_PREFIX
 from deltalite.protocol.column_mapping import table_schema_of
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
-from deltalite.requests.approvals import request_parts
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.results import OperationResult
 from deltalite.sizes import counted
@@ -76,14 +75,7 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     refuse_version(request.table)
     time_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    auditor = Auditor(
-        spark,
-        request.audits,
-        store,
-        has_new_rows=False,
-        approval=request.approval,
-        request_parts=request_parts(request.table, request.identity, request.audits),
-    )
+    auditor = Auditor.of(spark, request, store, has_new_rows=False)
     return replan_on_conflict(
         lambda: _attempt(spark, request, store, auditor, time_ms),
         rebase=Rebase.REPLAN,

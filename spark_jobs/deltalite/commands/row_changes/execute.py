@@ -31,7 +31,6 @@ from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.features import check_writable
 from deltalite.requests import RowsRequest
-from deltalite.requests.approvals import request_parts
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.audits.measuring import AuditedRows
@@ -73,14 +72,7 @@ def change_rows(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    auditor = Auditor(
-        spark,
-        request.audits,
-        store,
-        has_new_rows=request.no_new_rows is None,
-        approval=request.approval,
-        request_parts=request_parts(request.table, request.identity, request.audits),
-    )
+    auditor = Auditor.of(spark, request, store, has_new_rows=request.no_new_rows is None)
     load = partial(plan_loads, spark, request, LostFiles())
     result = replan_on_conflict(
         lambda: _attempt(spark, request, store, load, plan, auditor, describe, quarantine),

@@ -34,7 +34,7 @@ _PROPERTY = "deltalite.scd"
 def check_same_history(request: ScdRequest, configuration: Mapping[str, str]) -> None:
     """Refuse a request with another type or other keys than the run that created the table.
 
-    A table that another task created has no such property, and is not checked.
+    A table that no SCD run created lacks the property `deltalite.scd`, and is not checked.
 
     Raises:
         InvalidRequestError: the type or the keys differ.

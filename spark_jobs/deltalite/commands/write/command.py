@@ -31,7 +31,6 @@ from deltalite.commands.write.attempt import Describer, RowConverter, SharedPart
 from deltalite.commands.write.report import write_operation
 from deltalite.errors import TableExistsError
 from deltalite.requests import WriteMode, WriteRequest
-from deltalite.requests.approvals import request_parts
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
@@ -78,14 +77,7 @@ def write(
             request=request,
             store=store,
             kept_rows=kept_rows,
-            auditor=Auditor(
-                spark,
-                request.audits,
-                store,
-                has_new_rows=True,
-                approval=request.approval,
-                request_parts=request_parts(request.table, request.identity, request.audits),
-            ),
+            auditor=Auditor.of(spark, request, store, has_new_rows=True),
             describe=describe,
             convert=convert,
             quarantine=quarantine,
@@ -142,7 +134,7 @@ def check_rows(
     *,
     quarantine: Quarantine | None,
 ) -> CheckedRows:
-    """Check up to `row_count` rows like a write does, and return how many are valid. Write and commit nothing.
+    """Check up to `row_count` rows like a write does, and return the numbers of valid and rejected rows. Write nothing.
 
     Raises:
         DeltaLiteError: as `write`.
