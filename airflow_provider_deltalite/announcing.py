@@ -76,7 +76,8 @@ def position_and_event_after(
 ) -> tuple[WatchPosition, dict[str, Any] | None]:
     """Return the position after `steps`, and the event that announces them.
 
-    The event is None if no commit matches and log cleanup has deleted none of the commits.
+    Steps before a recreation of the table do not count. The event is None if no commit matches and log cleanup
+    has deleted none of the commits.
     """
     from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which DAG parsing must not load
 
@@ -127,7 +128,7 @@ def position_and_event_after(
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
     """Return the partition values of the commits that change rows.
 
-    The result is None if one of these commits names no partition, or if not all its partitions are known.
+    The result is None if a partition of one of these commits is unknown, or if one of them names no partition.
 
     A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
     """

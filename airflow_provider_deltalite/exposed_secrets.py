@@ -32,7 +32,7 @@ _FILE_VARIABLE_PATTERN = re.compile(r"(?i)(_file|_path|_dir|_location)$")
 
 
 def check_secrets_in_cluster(launch: Launch, conf: Mapping[str, Any], env_vars: Mapping[str, Any] | None) -> None:
-    """Raise if others could read a secret variable, or a secret option of Java, in the cluster.
+    """Raise if other users could read a secret variable, or a secret option of Java, in the cluster.
 
     - In client mode on Kubernetes, the driver writes its settings for executors into their pods.
     - YARN writes the variables and the command of a container into its start script, and copies the script into the
@@ -128,7 +128,8 @@ def _names_file(variable: str, value: str) -> bool:
 def _copies_start_scripts(environ: Mapping[str, str]) -> bool:
     """Whether YARN copies the start scripts of containers into their logs, as far as this worker knows.
 
-    Spark reads the file in the first of these folders. The function does not follow includes in the file.
+    Spark reads `yarn-site.xml` in the first folder that has it: HADOOP_CONF_DIR, then YARN_CONF_DIR. The function does
+    not follow includes in the file. The answer is True if the function cannot read the file.
     """
     folders = [environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environ.get(name)]
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's description, found through the entry point `apache_airflow_provider`."""
+    """Return the provider's description. Airflow calls this function, the entry point `apache_airflow_provider`."""
     return {
         "package-name": "airflow-provider-deltalite",
         "name": "Delta Lake (deltalite)",
@@ -100,8 +100,8 @@ def get_provider_info() -> dict[str, Any]:
                         "description": (
                             "Addresses and patterns of tables that the page 'Delta tables' shows besides the assets of "
                             "DAGs and the tables that tasks wrote, with commas between them. Patterns are those of "
-                            "`deltalite health`, such as s3://lake/*. A user sees these tables with the right to read "
-                            "assets."
+                            "`deltalite health`, such as s3://lake/*. A user with the right to read assets sees "
+                            "these tables."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

@@ -84,7 +84,7 @@ def _result_without_new_versions(
 
 
 def _may_have_uncommitted_rows(operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest) -> bool:
-    """Whether an earlier attempt of the run may have put rows into the quarantine, which the job then removes."""
+    """Whether the quarantine may have rows of an earlier attempt of the run. The job removes such rows."""
     quarantine: str | None = getattr(request, "quarantine", None)
     if quarantine is None:
         return False

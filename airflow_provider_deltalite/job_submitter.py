@@ -65,6 +65,8 @@ class SparkJob:
 class JobSubmitter(Protocol):
     """A way to run a Spark job.
 
+    The parameter `job_id` is the id that `submit` has returned, not `SparkJob.job_id`.
+
     An `InvalidRequestError` (`deltalite.errors`) means that the service refuses the request. If `submit` raises it, the
     task fails for good; after any other exception, Airflow retries the task. If `state` raises it in three polls in a
     row, the operator stops waiting; after any other exception, the operator polls again for up to 15 minutes.

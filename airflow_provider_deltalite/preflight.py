@@ -4,7 +4,7 @@ The functions check values, and the connections and programs of this worker. Spa
 half a minute later and with a stack trace. A missing connection is worse: Airflow's hook would submit to YARN.
 
 Spark itself checks queues, memory and reachable storage, which only the cluster knows. A storage connector that seems
-missing causes a warning only. `deltalite.installation` finds Spark on this worker; `deltalite doctor` uses it too.
+missing causes only a warning. `deltalite.installation` finds Spark on this worker; `deltalite doctor` uses it too.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file that only its owner can read."""
+    """Write a file that only its owner can read. An existing file keeps its permissions."""
     file = Path(path)
     file.touch(mode=0o600)
     file.write_text(text, encoding="utf-8")

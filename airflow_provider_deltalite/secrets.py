@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import mask_secret
 class HidesSecrets:
     """Mixin of operators and sensors that hides the secrets in their fields.
 
-    Airflow calls `_do_render_template_fields` for every operator. For a mapped operator it calls no other method.
+    Airflow calls `_do_render_template_fields` for every operator, and no other method to render a mapped operator.
     """
 
     template_fields: Any

@@ -9,8 +9,8 @@ The zip also has the compiled modules. So a driver with the worker's version of 
 job starts a second earlier. A driver with another version uses the sources.
 
 Request and settings may contain passwords. Only the owner can open their folder, and the task removes the folder at its
-end. A killed worker leaves files behind, and a later task removes them. Each task locks its folders. A lock ends with
-its process, so an unlocked folder is not in use.
+end. A killed worker leaves files behind. Each task locks its folders, and a lock ends with its process. So a later task
+removes unlocked folders. It waits an hour, because the job of a killed worker may still read its request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import stat
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, find_spec, source_hash
@@ -157,7 +157,7 @@ def pack_library(folder: Path) -> Path:
     time shows the last use.
     """
     sources = library_sources(installed_library())
-    zip_path = folder / f"deltalite-{_digest(sources)[:20]}.zip"
+    zip_path = folder / f"deltalite-{digest_of_files(sources, salt=MAGIC_NUMBER)[:20]}.zip"
     if zip_path.is_file():
         os.utime(zip_path)
         return zip_path
@@ -214,9 +214,10 @@ def library_zip(files: dict[str, bytes], *, is_compressed: bool = True) -> bytes
     return buffer.getvalue()
 
 
-def _digest(sources: dict[str, bytes]) -> str:
-    digest = hashlib.sha256(MAGIC_NUMBER)
-    for name, content in sources.items():
+def digest_of_files(files: Mapping[str, bytes], *, salt: bytes = b"") -> str:
+    """Return the SHA-256 of `salt` and of the files, in hexadecimal digits."""
+    digest = hashlib.sha256(salt)
+    for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The status of a wait. It ends the message of a timeout.
+"""The status of a wait, for the log and for the message of a timeout.
 
 A process logs the status after its first poll without a match, and then every five minutes. The sensor and its triggers
 use the same class. The status names the condition, the version after which the wait begins,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from deltalite.storage.locations import parse_location
 
-# The scheme that a URI gets, by each alternative scheme of the same storage.
+# The scheme in the asset URI, by alternative scheme of the same storage.
 CANONICAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 # The schemes of the storages that can hold a table.
 TABLE_SCHEMES = frozenset({"file", "hdfs", "viewfs", *CANONICAL_SCHEMES, *CANONICAL_SCHEMES.values()})

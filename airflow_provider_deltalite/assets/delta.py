@@ -4,7 +4,7 @@ An asset has two sources of events. A task of this provider with the asset among
 task's result as `extra`. A watcher sends an event with a range of versions as the payload. `delta_events` converts both
 to `DeltaEvent`.
 
-Airflow may merge several events into one DAG run, repeat an event, and start a run without one. A consumer should
+Airflow may merge several events into one DAG run, repeat an event, and start a run without an event. A consumer should
 process the range of all events of its run, and be idempotent for each version.
 """
 
@@ -36,8 +36,9 @@ def delta_asset(
 ) -> Asset:
     """Return the asset of a Delta table; every spelling of the address gives the same name and URI.
 
-    A DAG that is scheduled on the asset starts after a task that has the asset among its ``outlets``. With ``watch`` it
-    starts after a commit of any writer. Use only one of the two: a task's commit to a watched table sends two events.
+    A DAG that is scheduled on the asset starts after a task that has the asset among its ``outlets``. With ``watch``
+    the DAG starts after a commit of any writer. Use only one of the two, because a task's commit to a watched table
+    sends two events.
 
     :param table: The table's address as in an operator, but not a template.
     :param watch: Let the triggerer watch the table while a DAG that is scheduled on the asset is active (not paused).
@@ -70,8 +71,8 @@ class DeltaEvent:
     """An event of a table's asset: the versions from `from_version` to `version`, both inclusive.
 
     - `operations`: the operations of the matching commits, or of the task's commit
-    - `commit_timestamp`: the time of the last of these commits, in milliseconds UTC; None if there is only a gap
-    - `data_changed`: whether one of these commits adds or removes rows, or is in a gap; None in the event of a task
+    - `commit_timestamp`: the time of the last of these commits, in milliseconds UTC; None without such a commit
+    - `data_changed`: whether one of these commits adds or removes rows; true if `gap` is true; None in a task's event
     - `reset`: whether the table was dropped and created again; `from_version` is then the new table's first version
     - `gap`: whether log cleanup deleted commits before the watcher read them
     - `watched`: whether a watcher sent the event; false for the event of a task

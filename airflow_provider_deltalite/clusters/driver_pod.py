@@ -30,7 +30,7 @@ _MAX_LINES = 20_000
 # the limit for a host name.
 _MAX_APPLICATION_CHARACTERS = 39
 _LOG_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
-_CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
+_CREATION_SECONDS = 1.0  # the last request of a killed spark-submit may create the pod within this time
 _LATE_SECONDS = 60.0  # a healthy node ends a deleted pod within its grace period, or a little later
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class DriverPod:
         """Make the pod the owner of a Secret, and return whether the pod exists. Kubernetes deletes both together.
 
         Raises:
-            InvalidRequestError: The worker may not read the pod or change the Secret.
+            InvalidRequestError: The worker may not read the pod or change the Secret, or the Secret does not exist.
             KubernetesError: Kubernetes does not answer.
         """
         pod_and_time = self._read_if_exists()
@@ -245,7 +245,7 @@ def _time_of(headers: Mapping[str, str]) -> dt.datetime:
 
 
 def _driver_container(pod: Any) -> str:
-    """Return the name of the driver's container. Other containers may be beside it."""
+    """Return the name of the driver's container: the name that Spark gives it, or else that of the first container."""
     names = [container.name for container in pod.spec.containers]
     return _CONTAINER if _CONTAINER in names else str(names[0])
 

@@ -7,7 +7,8 @@ A trigger polls the driver. `DriverWatch` takes the outcome of each poll and dec
 3. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
    `unwatched`, and the worker waits instead.
 4. The task has reached its deadline: the watch ends with `timeout`.
-5. Otherwise the watch goes on, after a pause that doubles with each failed poll in a row, up to two minutes.
+5. Otherwise the watch goes on, after a pause that doubles with each failed poll in a row, up to two minutes
+   (or the poll interval, if this is longer).
 
 After the end of the watch, a worker resumes the task and decides its outcome. A worker that waits for a pod or for the
 job of a service also uses `DriverWatch`, without a deadline.
@@ -97,7 +98,7 @@ class DriverWatch:
                 return self.end_by_deadline(now_ms)
 
     def record_failure(self, error: Exception, now_ms: int) -> WatchEnd | None:
-        """Record a poll without an answer, and return the reason to end the watch if there is one."""
+        """Record a failed poll, and return the reason to end the watch if there is one."""
         self.failed_polls += 1
         self._refusals = self._refusals + 1 if isinstance(error, InvalidRequestError) else 0
         self.error_text = redacted(str(error))

@@ -61,7 +61,7 @@ def load_client(conn_id: str, *, repeats: bool = True) -> Any:
     :param repeats: False returns a client that sends each request once, so that it does not block a thread for long.
 
     Raises:
-        InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
+        InvalidRequestError: Airflow's provider for Kubernetes is not installed, or Airflow's settings name no cluster.
     """
     try:
         from airflow.providers.cncf.kubernetes import kube_client

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from airflow_provider_deltalite.clusters.unowned_secrets import (
     delete_secret,
 )
 from airflow_provider_deltalite.java_options import java_arguments_text, java_options, split_java_options
-from airflow_provider_deltalite.shipping import library_zip, sources_in_zip
+from airflow_provider_deltalite.shipping import digest_of_files, library_zip, sources_in_zip
 from deltalite.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -206,11 +205,7 @@ def _library_secret_name(files: Mapping[str, bytes]) -> str:
 
     The name contains a hash, because two workers with the same release may compress the library differently.
     """
-    digest = hashlib.sha256()
-    for name, content in sorted(files.items()):
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return f"deltalite-library-{digest.hexdigest()[:20]}"
+    return f"deltalite-library-{digest_of_files(files)[:20]}"
 
 
 def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:

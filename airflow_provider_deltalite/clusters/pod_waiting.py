@@ -56,7 +56,7 @@ def wait_for_success(pod: DriverPod, *, poll_interval: float) -> None:
 
 
 def _check_success(pod: DriverPod, status: PodStatus) -> None:
-    """Raise if a pod that does not run has not succeeded."""
+    """Raise an error if the pod, which no longer runs, has failed or was on a lost node."""
     if status.state is DriverState.MISSING:
         raise AirflowException(
             f"The driver's pod {pod.name} was deleted, but its node {status.node} has not reported the end of the pod. "

@@ -1,9 +1,9 @@
-"""Cleans up the Secrets of jobs that no pod owns.
+"""Cleans up job Secrets that have no owner.
 
 A Secret has no owner until `spark-submit` has created the driver's pod. It stays without an owner if the worker was
-killed before, or if Kubernetes did not accept the owner. The driver's pod may still wait for a node then, and it needs
-the Secret to start. So each Secret names its pod in an annotation. For a Secret that is older than an hour, the
-clean-up asks for this pod first:
+killed before that, or if Kubernetes did not accept the owner. In both cases the driver's pod may still wait for a node,
+and needs the Secret to start. So each Secret names its pod in an annotation. For a Secret that is older than an hour,
+the clean-up asks for this pod first:
 
 - The pod waits or runs: the pod becomes the owner of the Secret.
 - The pod has ended, does not exist, or was on a lost node: the clean-up deletes the Secret.
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def clean_up_unowned_secrets(api: Any, namespace: str) -> None:
-    """Give each old Secret of a job without an owner to its pod, or delete it.
+    """For each old Secret of a job that has no owner, make the pod its owner or delete the Secret.
 
     The function raises no error of Kubernetes, for example if this worker may not list Secrets.
 
@@ -65,13 +65,13 @@ def delete_secret(api: Any, namespace: str, name: str) -> None:
             _log.warning("%s It stays in the namespace %s.", error, namespace)
 
 
-def _clean_up(api: Any, namespace: str, secret: Any) -> None:
-    pod_name = (secret.annotations or {}).get(POD_ANNOTATION)
+def _clean_up(api: Any, namespace: str, metadata: Any) -> None:
+    pod_name = (metadata.annotations or {}).get(POD_ANNOTATION)
     pod = None if pod_name is None else DriverPod(api=api, namespace=namespace, name=pod_name)
     if pod is not None and pod.state() is DriverState.RUNNING:
-        pod.become_owner(secret.name)
+        pod.become_owner(metadata.name)
     else:
-        delete_secret(api, namespace, secret.name)
+        delete_secret(api, namespace, metadata.name)
 
 
 def _old_unowned_secrets(api: Any, namespace: str) -> list[Any]:

@@ -83,7 +83,7 @@ def watched_driver(
     :param uses_kerberos: Whether requests to YARN's ResourceManager use Kerberos. They also use it if the connection
         has a keytab and a principal.
     :param submitter: The dotted path and the arguments of a `JobSubmitter`; None for `spark-submit`.
-    :raises InvalidRequestError: There is no such submitter. For a pod: this process has no client of
+    :raises InvalidRequestError: The submitter could not be made. For a pod: this process has no client of
         Kubernetes, or Airflow's settings name no cluster.
     :raises ValueError: The driver is a YARN application, and the connection is invalid. A missing connection is no
         error here: the driver's `state` raises an `InvalidRequestError`.

@@ -69,8 +69,8 @@ def application_state(address: str, application_id: str, auth: Any) -> DriverSta
 
     Raises:
         InvalidRequestError: The ResourceManager refuses the request.
-        YarnError: The ResourceManager does not answer, its answer describes no application, or the address is not that
-            of a ResourceManager.
+        YarnError: The ResourceManager does not answer, or returns another HTTP error. Or the answer describes no
+            application, or the address is not that of a ResourceManager.
     """
     url = f"{address}/ws/v1/cluster/apps/{application_id}"
     answer = _get(url, auth)

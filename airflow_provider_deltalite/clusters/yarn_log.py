@@ -1,4 +1,4 @@
-"""Reads the log of a driver that ran in a YARN cluster, by the REST services of YARN.
+"""Reads the log of a driver that ran in a YARN cluster, from the REST services of YARN.
 
 The ResourceManager names the container of the driver and its node. The NodeManager has the output of the container.
 If YARN aggregates logs, the NodeManager redirects to the log server (`yarn.log.server.web-service.url`). The
@@ -45,12 +45,12 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     Raises:
         DriverLogError: YARN has no container of the driver or no log of it, or does not answer.
     """
-    page = _logs_page(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
-    match = _LOGS_PAGE_PATTERN.match(page)
+    page_address = _address_of_logs_page(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
+    match = _LOGS_PAGE_PATTERN.match(page_address)
     if match is None:
         raise DriverLogError(
-            f"The ResourceManager names no address for the log of the driver of {application_id} ({page!r}). Either no "
-            "driver started, or this user may not view the application."
+            f"The ResourceManager names no address for the log of the driver of {application_id} ({page_address!r}). "
+            "Either no driver started, or this user may not view the application."
         )
     files = f"{match['node']}/ws/v1/node/containers/{match['container']}/logs"
     lines: dict[str, list[str]] = {"stderr": [], "stdout": []}
@@ -65,12 +65,13 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     return [*lines["stderr"], *lines["stdout"]]
 
 
-def _logs_page(application_json: str) -> str:
+def _address_of_logs_page(application_json: str) -> str:
+    """Return the address of the page with the driver's logs; empty if YARN names none."""
     try:
-        page: Any = json.loads(application_json)["app"].get("amContainerLogs", "")
+        address: Any = json.loads(application_json)["app"].get("amContainerLogs", "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DriverLogError(f"The ResourceManager's answer describes no application: {error!r}.") from error
-    return str(page)
+    return str(address)
 
 
 def _get_file_with_retries(url: str, auth: AuthBase | None) -> str:

@@ -7,7 +7,7 @@
   the background.
 - `off`: neither.
 
-No problem with an archive fails or delays a task.
+A problem with an archive neither fails nor delays a task.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PASSED_VARIABLES = re.compile(
     r"PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LC_[A-Z]+|LD_LIBRARY_PATH|VIRTUAL_ENV|JAVA_HOME"
     r"|(SPARK|PYSPARK)_(HOME|CONF_DIR|PYTHON|LOCAL_IP|LOCAL_HOSTNAME)|PYTHON[A-Z]*"
 )
-# Java reads options from these variables too.
+# Variables and settings in which the user may give options to Java.
 _OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 
@@ -108,7 +108,7 @@ def make_archive_later(launch: Launch) -> None:
 
 
 def _archive_of_driver(launch: Launch) -> ArchiveName | None:
-    """Return the name of the archive for the driver; None if the driver runs elsewhere or no archive can fit."""
+    """Return the name of the archive for the driver; None if the driver runs in a cluster or no archive can fit."""
     if launch.in_cluster or (folder := open_private_folder()) is None:
         return None
     return fitting_archive(folder, launch.binary, launch.environ)
@@ -122,7 +122,7 @@ def _is_locked(folder: Path) -> bool:
 def _start_detached(arguments: list[str], environ: Mapping[str, str], log_file: Path) -> None:
     """Start the command line in a new session, and do not wait for it.
 
-    Python's `-P` keeps the folder of the worker from the search path. `posix_spawn` does not copy this process.
+    Python's `-P` leaves the working directory out of the search path. `posix_spawn` does not copy this process.
     """
     variables = {name: value for name, value in environ.items() if _PASSED_VARIABLES.fullmatch(name)}
     write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND

@@ -53,7 +53,7 @@ class DriverHook(SparkSubmitHook):
     def _yarn_application_id(self) -> str | None:
         """The YARN application of this job.
 
-        The base class sets it for each line that names an application. The first one is kept.
+        The base class sets it for each line that names an application. The setter keeps the first id.
         """
         return self._yarn_id_of_job
 
@@ -67,7 +67,7 @@ class DriverHook(SparkSubmitHook):
         """The name of this job's driver pod.
 
         The base class sets it for each line that names a pod. Such a line about this pod shows that the pod exists, so
-        the setter makes it the owner of the job's Secret.
+        the setter makes the pod the owner of the job's Secret.
         """
         pod = None if self._pod_submission is None else self._pod_submission.pod
         return None if pod is None else pod.name
@@ -154,13 +154,13 @@ class DriverHook(SparkSubmitHook):
                 # psutil's `wait` would take the exit code, and the thread that reads the output would not get it.
                 running.wait(_GRACE_SECONDS)
         if self._pod_submission is None:
-            self._kill_as_airflow()
+            self._kill_with_base_class()
         kill(processes)
         if self._pod_submission is not None:
             self._pod_submission.delete_pod()  # the last step, because spark-submit may just have created it
             self._run_post_submit_commands()
 
-    def _kill_as_airflow(self) -> None:
+    def _kill_with_base_class(self) -> None:
         """Kill spark-submit, and the application in YARN if there is one. A missing `yarn` program causes a warning."""
         try:
             super().on_kill()

@@ -1,4 +1,4 @@
-"""The parts of a worker's environment that Spark uses: its Python, its folder, and the hosts of its web pages."""
+"""Values for Spark from the worker's environment: the Python, Spark's folder, and the hosts of Spark's web pages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]
 def hosts_of_web_pages(launch: Launch, conf: Mapping[str, object], servers: Iterable[str | None]) -> frozenset[str]:
     """Return the hosts that may serve the web pages of an application.
 
-    They are this worker, the master, the hosts in Spark's settings and variables, and those of `servers`.
+    They are this worker, the master, and the hosts in Spark's settings, in Spark's variables and in `servers`.
+
+    :param servers: Addresses of other web servers, such as the history server.
     """
     addresses: list[object] = [launch.master, *servers]
     addresses += [conf.get(setting) for setting in _UI_SETTINGS]

@@ -18,12 +18,12 @@ class TrackingHook(DriverHook):
 
     @property
     def is_tracked(self) -> bool:
-        """Whether the driver runs in a cluster whose API shows its state."""
+        """Whether the hook follows the state of the driver through the API of the cluster."""
         return bool(self._should_track_driver_via_k8s_api() or self._should_track_yarn_application_via_rm_api())
 
     @property
     def has_auth_of_author(self) -> bool:
-        """Whether the author gave an object that authenticates the requests to the ResourceManager."""
+        """Whether the author of the DAG gave an object that authenticates the requests to the ResourceManager."""
         return self._yarn_rm_auth is not None
 
     @property

@@ -114,7 +114,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         check_launch(self.launch)
         check_secrets_in_cluster(self.launch, self._conf, self._env_vars)
         if self.launch.runs_in_pod:
-            self._pod_submission = self._prepare_pod()
+            self._pod_submission = self._make_pod_submission()
         else:
             self._add_files()
         if self._is_yarn_cluster_mode:
@@ -153,8 +153,8 @@ class DeltaSparkSubmitHook(TrackingHook):
                 remedy="Set the extra 'namespace' of the connection, or spark.kubernetes.namespace in `conf`.",
             )
 
-    def _prepare_pod(self) -> PodSubmission:
-        """Return the submission to Kubernetes. It sends no request."""
+    def _make_pod_submission(self) -> PodSubmission:
+        """Return the submission to Kubernetes. The method sends no request."""
         return PodSubmission(
             load_client(self._conn_id),
             namespace=self._connection["namespace"],
@@ -344,8 +344,8 @@ class DeltaSparkSubmitHook(TrackingHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         environ = {name: str(value) for name, value in (self._env or {}).items()}
-        if (options_with_classes := options_with_archive(self.launch, self._conf)) is not None:
-            environ[JVM_OPTIONS_VARIABLE] = options_with_classes
+        if (archive_options := options_with_archive(self.launch, self._conf)) is not None:
+            environ[JVM_OPTIONS_VARIABLE] = archive_options
         if shows_secret("", options := environ.get(JVM_OPTIONS_VARIABLE, "")):
             folder = Path(self._job.settings).parent
             environ[JVM_OPTIONS_VARIABLE] = write_java_options(JVM_OPTIONS_VARIABLE, options, folder)
@@ -392,7 +392,7 @@ class DeltaSparkSubmitHook(TrackingHook):
 
     @contextmanager
     def _levelled_log(self) -> Iterator[None]:
-        """Log each line at its level in the block."""
+        """In the block, log each line at its level."""
         self._output_log = LevelledLog(cast("logging.Logger", super().log), self._output.omits)
         try:
             yield

@@ -1,7 +1,7 @@
 """The results of audits as facets of OpenLineage.
 
-A task that runs audits has the run facet `test`. A check examines an input, which also has the facet
-`dataQualityAssertions`. OpenLineage defines this facet for inputs only.
+A task that runs audits has the run facet `test`. The table that `DeltaCheckOperator` examines is an input, which also
+has the facet `dataQualityAssertions`. OpenLineage defines this facet for inputs only.
 """
 
 from __future__ import annotations

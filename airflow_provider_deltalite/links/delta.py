@@ -104,7 +104,7 @@ class TaskLinks:
         self._store(DeltaCommitLink().xcom_key, current_page=page, lasting_page=page)
 
     def _task_page(self) -> str | None:
-        """Return the address of the tab of the task, or None."""
+        """Return the address of the task's tab; None if unknown."""
         map_index = -1 if self._ti.map_index is None else self._ti.map_index
         try:
             return task_page(self._ti.dag_id, self._ti.run_id, self._ti.task_id, map_index)

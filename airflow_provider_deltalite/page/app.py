@@ -5,8 +5,8 @@ Each route loads values, builds a view and renders a template. All of them only 
 
 Every route needs a logged-in user; static files need none. A request names a table by a key that is looked up in the
 list of known tables, so a request cannot make the server open an address. A key that is unknown and a table that the
-user may not see give the same answer. Blocking calls to Airflow run in the server's threads, and storage is read by the
-pool in `reading.py`.
+user may not see give the same answer. Blocking calls to Airflow run in the server's threads, and the threads of
+`read_pool.py` read storage.
 """
 
 from __future__ import annotations

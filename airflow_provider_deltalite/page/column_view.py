@@ -36,7 +36,7 @@ class ColumnsView:
     """The columns of a table.
 
     - `shows_values`: whether the user may see the smallest and largest values.
-    - `is_pending`: whether the statistics are still read.
+    - `is_pending`: whether the read of the statistics has not ended.
     - `problem`: why the statistics could not be read; empty without a problem.
     - `limit`: the number of columns with statistics if the table has more; otherwise None.
     """
@@ -49,11 +49,11 @@ class ColumnsView:
 
 
 def columns_view(overview: TableOverview, result: Result[Statistics] | None, *, shows_values: bool) -> ColumnsView:
-    """Return the columns, with their statistics if these are read. `result` is None before the read begins."""
+    """Return the columns, with their statistics if the read has ended. `result` is None before the read begins."""
     error = None if result is None else result.error
     statistics = None if result is None or result.state is not State.FRESH else result.value
     is_pending = statistics is None and error is None
-    # A table may have more columns than statistics, and the overview may have fewer.
+    # The overview and the statistics each cover only the first columns of a wide table.
     rows = zip_longest(overview.columns, (statistics or ())[: len(overview.columns)])
     return ColumnsView(
         lines=[_line(column, values, is_pending=is_pending, shows_values=shows_values) for column, values in rows],

@@ -128,8 +128,8 @@ class AirflowDatabase:
     def written_tables(self) -> list[WrittenTable]:
         """Return the tables that tasks of this package have written in runs whose rendered fields Airflow still has.
 
-        Only tasks that succeeded count. So a user who chooses the table of a run by a parameter sees no table that the
-        task could not write, unless the user may mark a failed task as successful.
+        Only tasks that succeeded count, because a user may choose the table of a run by a parameter. So the user does
+        not see a table that the task could not write. A user who may mark a failed task as successful sees it.
         """
         with create_session() as session:
             written = list(map(_written_table, session.execute(_written_tables())))
@@ -202,9 +202,10 @@ class AirflowDatabase:
     def results(
         self, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
     ) -> list[TaskResult]:
-        """Return the return values of a run's tasks, or of one task instance. Values of other types are left out.
+        """Return the return values that are dictionaries: of the tasks of a run, or of one task instance.
 
-        People and tasks choose the values, so they are parsed as JSON only, and long ones are not loaded.
+        People and tasks choose the values. So the method only parses JSON, and leaves out long values. It returns at
+        most 500 values.
         """
         text = cast(XComModel.value, Text)
         query = select(XComModel.task_id, XComModel.map_index, XComModel.timestamp, text.label("text")).where(
@@ -262,7 +263,7 @@ def _written_tables() -> Any:
 
 
 def _written_table(row: Any) -> WrittenTable:
-    """Return the table of a row of `_written_tables`; its address is empty if the row has none."""
+    """Return the table of a row of `_written_tables`; its address is empty if the row has none, or a too long one."""
     fields = {"table": row.address, "storage_conn_id": row.conn_id} if row.text is None else _parsed(row.text)
     address = _text(fields, "table") or ""
     return WrittenTable(

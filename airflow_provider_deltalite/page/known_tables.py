@@ -73,7 +73,7 @@ class KnownTable:
     - `storage`: the name of its storage, such as `s3://bucket`; reads of one storage share a limit.
     - `conn_id`: the Airflow connection that opens the storage.
     - `is_root`: whether `ui_tables` names the table.
-    - `uses`: the assets, the tasks and the entry of `ui_tables` that name the table, each as a table; empty in a use.
+    - `uses`: a `KnownTable` for each asset, task and entry of `ui_tables` that names the table; empty in a use.
     """
 
     key: str
@@ -203,8 +203,8 @@ def _may_see(use: KnownTable, rights: UserRights) -> bool:
 def _location(asset: AssetFacts) -> TableLocation | None:
     """Return the address of an asset that may be a table; None for any other asset.
 
-    An asset with the scheme of another storage is a table only if a watcher of this package polls it. `delta_asset`
-    gives an asset the URI as its name.
+    The address is the one that a watcher of this package polls. Without a watcher, the name of the asset must be its
+    URI, as in `delta_asset`, and the URI must have the scheme of a storage that can hold tables.
     """
     if asset.watched_table is not None:
         return _parsed(asset.watched_table)

@@ -111,8 +111,8 @@ def health_of(result: Result[Any], measures: Result[TableMeasures] | None = None
     5. A step of the maintenance is due: due.
     6. Otherwise: healthy.
 
-    `result` is the read of an overview. The read of anything else must have no value yet, so only the cases 1 and 2
-    apply to it.
+    `result` is the read of an overview. It may be the read of other values if that read failed or has not ended,
+    because the cases 1 and 2 need no overview.
     """
     if result.error is not None:
         is_missing = result.error.kind == _MISSING

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.page.services import PageRights
     from deltalite.inspection.overview import TableMeasures, TableOverview
 
-# A list of many tables answers soon, and shows the other rows after a reload.
+# The list waits this long for reads of tables. A reload of the page shows the values of slower reads.
 _LAKE_SECONDS = 2.0
-# A list that has values of tables shows them, and reads the others and the newer values in the background.
+# The wait if the cache has values of tables. The reads of other and of newer values go on in the background.
 _LAKE_AGAIN_SECONDS = 0.2
-_LAKE_STALE_SECONDS = 600.0
+# An older value is read again.
 _LAKE_AGE_SECONDS = 60.0
+# While this read runs, the list shows a value up to this age as current.
+_LAKE_STALE_SECONDS = 600.0
 _LONGEST_SEARCH = 200
 _RUNS_WITH_RESULTS = 3
 
@@ -52,9 +54,9 @@ class ListRoutes(Routes):
         sort = sort if sort in SORTS else DEFAULT_SORT
         search = q[:_LONGEST_SEARCH]
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
-        # The other half of the time is for the tables.
+        # The other half of the time is for the reads of tables.
         listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
-        await wait(request, self.table_list.first_listings(), max_seconds=listing_seconds)
+        await wait(request, self.table_list.start_listings(), max_seconds=listing_seconds)
         known, problems = await self.table_list.tables()
         tables = list((await run_in_threadpool(visible_tables, known, rights_of(request))).values())
         rows = await self._rows(request, await run_in_threadpool(matching_tables, tables, search))

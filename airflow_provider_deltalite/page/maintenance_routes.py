@@ -50,11 +50,11 @@ class MaintenanceRoutes(Routes):
             return self._refused(request, table, 403, _INVALID_FORM)
         if problem := problem_of_dag(await run_in_threadpool(self.services.database.dag_state, dag_id)):
             return self._refused(request, table, 409, problem)
-        started = await self.services.start_run(request, self.services.airflow_path, dag_id, maintenance_conf(table))
-        if not started.run_id:
-            _log.warning("Could not start %r for %r: %s", dag_id, table.address, started.problem)
-            return self._refused(request, table, 502 if started.status < 400 else started.status, started.problem)  # noqa: PLR2004
-        return RedirectResponse(self.links(request).started_run(table.key, started.run_id), 303)
+        answer = await self.services.start_run(request, self.services.airflow_path, dag_id, maintenance_conf(table))
+        if not answer.run_id:
+            _log.warning("Could not start %r for %r: %s", dag_id, table.address, answer.problem)
+            return self._refused(request, table, 502 if answer.status < 400 else answer.status, answer.problem)  # noqa: PLR2004
+        return RedirectResponse(self.links(request).started_run(table.key, answer.run_id), 303)
 
     async def button(self, request: Request, table: KnownTable, started_run: str) -> MaintenanceView | None:
         """Return the button for a table; None if the deployment names no DAG, or if the user may not start it.

@@ -29,7 +29,7 @@ from deltalite.inspection.overview import TableMeasures, TableOverview
 class MeasuredView:
     """The health of a table, the advice, and how its bytes lie in files.
 
-    - `is_pending`: whether the measures are still read; then `advice` and `layout` are missing.
+    - `is_pending`: whether the read of the measures has not ended; then `advice` and `layout` are missing.
     - `layout`: None without measures.
     """
 
@@ -47,7 +47,7 @@ class MeasuredView:
 def measured_view(
     table: KnownTable, result: Result[TableOverview], measures: Result[TableMeasures] | None
 ) -> MeasuredView:
-    """Return the parts, as far as they are read. `measures` is the read of measures that the overview lacks."""
+    """Return the parts that are known so far. `measures` is the read of measures that the overview lacks."""
     health, reason = health_of(result, measures)
     overview = result.value
     current_measures = None if overview is None else overview.measures

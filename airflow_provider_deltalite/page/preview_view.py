@@ -82,7 +82,7 @@ class PreviewView:
 
 
 def problem_of_conditions(conditions: Sequence[str]) -> str:
-    """Return why conditions are refused before they are parsed; an empty text if they are not."""
+    """Return why the page refuses conditions without parsing them; an empty text if it accepts them."""
     if len(conditions) > MAX_CONDITIONS:
         return f"There are more than {MAX_CONDITIONS} conditions. Leave some out."
     if any(len(condition) > MAX_CONDITION_LENGTH for condition in conditions):

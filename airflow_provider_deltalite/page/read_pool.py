@@ -83,14 +83,14 @@ class _StorageQueues:
     name: str
     changed: threading.Condition
     urgent: deque[Read[Any]] = field(default_factory=deque)
-    others: deque[Read[Any]] = field(default_factory=deque)
+    not_urgent: deque[Read[Any]] = field(default_factory=deque)
     threads: int = 0
 
     def next_read(self) -> Read[Any] | None:
         """Wait for a read, and return it; None after `_IDLE_SECONDS` without one. Needs the lock of `changed`."""
-        if not self.changed.wait_for(lambda: self.urgent or self.others, _IDLE_SECONDS):
+        if not self.changed.wait_for(lambda: self.urgent or self.not_urgent, _IDLE_SECONDS):
             return None
-        return (self.urgent or self.others).popleft()
+        return (self.urgent or self.not_urgent).popleft()
 
 
 class ReadPool:
@@ -106,7 +106,7 @@ class ReadPool:
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
         self._storages: dict[str, _StorageQueues] = {}
-        self._running: dict[Hashable, Read[Any]] = {}
+        self._unfinished: dict[Hashable, Read[Any]] = {}
 
     def read(self, storage: str, key: Hashable, run: Callable[[], T], *, is_urgent: bool = False) -> Read[T]:
         """Start a read, or return the read with the same key that has not ended.
@@ -115,19 +115,19 @@ class ReadPool:
         """
         with self._lock:
             queues = self._storages.setdefault(storage, _StorageQueues(storage, threading.Condition(self._lock)))
-            running = self._running.get(key)
-            if running is not None:
-                if is_urgent and running in queues.others:
-                    queues.others.remove(running)
-                    queues.urgent.append(running)
-                return running
+            unfinished = self._unfinished.get(key)
+            if unfinished is not None:
+                if is_urgent and unfinished in queues.not_urgent:
+                    queues.not_urgent.remove(unfinished)
+                    queues.urgent.append(unfinished)
+                return unfinished
             new_read: Read[T] = Read(run=run)
             if refusal := self._refusal(queues):
                 new_read.error = RowError(kind="Overloaded", message=refusal, is_retryable=True)
                 new_read.finish()
                 return new_read
-            (queues.urgent if is_urgent else queues.others).append(new_read)
-            self._running[key] = new_read
+            (queues.urgent if is_urgent else queues.not_urgent).append(new_read)
+            self._unfinished[key] = new_read
             new_read.when_done(lambda: self._forget(key))
             queues.changed.notify()
             if queues.threads < self._threads_per_storage and self._thread_count() < self._max_threads:
@@ -136,7 +136,7 @@ class ReadPool:
 
     def _refusal(self, queues: _StorageQueues) -> str:
         """Return why the pool refuses another read of a storage; an empty text if it accepts the read."""
-        if len(queues.urgent) + len(queues.others) >= self._max_waiting:
+        if len(queues.urgent) + len(queues.not_urgent) >= self._max_waiting:
             return f"Too many reads wait for {shown_text(queues.name)}. Try again in a minute."
         if not queues.threads and self._thread_count() >= self._max_threads:
             return f"Too many storages are read at the same time. Read {shown_text(queues.name)} again in a minute."
@@ -155,8 +155,7 @@ class ReadPool:
         queues.threads += 1
 
     def _forget(self, key: Hashable) -> None:
-        # A refused read ends while `read` holds the lock, and was never stored.
-        self._running.pop(key, None)
+        self._unfinished.pop(key, None)  # needs no lock, because one operation of a dictionary is atomic
 
     def _work(self, queues: _StorageQueues) -> None:
         while True:

@@ -2,8 +2,8 @@
 
 Overviews are read again if they are older than the caller allows; without a new commit this costs two requests. The key
 of each value contains the connection that read it, so users of another connection do not get the value. Versions never
-change, so their commits and changes are cached without an age. An error is cached for some seconds, so that reloads do
-not add requests to a storage in trouble. The error of a missing table is not cached.
+change, so their commits and changes are cached without a maximum age. An error is cached for some seconds, so that
+reloads do not add requests to a storage in trouble. The error of a missing table is not cached.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(Generic[T]):
-    """A value that may still be read. `read` is None if the cache has the value or a recent error."""
+    """A value from the cache, or its read, which may still run. `read` is None if the cache has a value or error."""
 
     cache: BoundedCache
     cached: CachedValue | None
@@ -127,9 +127,9 @@ class TableReader:
         def run(store: LogStore) -> TableOverview:
             cached, measured = self._cache.get(key), self._cache.get(("measured", table.key, table.conn_id))
             is_measured = measured is not None and self._cache.age_of(measured) < _MAX_HEALTH_AGE_SECONDS
-            earlier = cached.value if cached is not None and is_measured else None
-            overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=self._now_ms(), earlier=earlier)
-            if overview is not earlier:
+            earlier_overview = cached.value if cached is not None and is_measured else None
+            overview = read_overview(store, DEFAULT_THRESHOLDS, now_ms=self._now_ms(), earlier=earlier_overview)
+            if overview is not earlier_overview:
                 self._cache.put(("measured", table.key, table.conn_id), overview.version)
             return overview
 
@@ -169,7 +169,7 @@ class TableReader:
         )
 
     def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:
-        """Look up the commits from `up_to` (inclusive) back."""
+        """Look up at most `limit` commits, newest first, from the version `up_to` (inclusive)."""
 
         def run(store: LogStore) -> tuple[CommitEntry, ...]:
             snapshot = Snapshot.load(store)

@@ -1,9 +1,9 @@
 """The page's entries in Airflow's menu and tabs, and its app, which the first request builds.
 
 Every process of Airflow loads plugins, so this module imports neither FastAPI nor pyarrow. Airflow mounts the app in
-the API server below `URL_PREFIX`, and shows the external views as frames. It replaces the names in braces in their
-addresses. Airflow 3.1 does not encode the values, so they are parts of the path: a `+` of a run id in a query would
-become a space.
+the API server below `URL_PREFIX`, and shows the external views as frames. Airflow replaces the names in braces in the
+addresses of the views. Airflow 3.1 does not encode the values, so they are parts of the path: a `+` of a run id in a
+query would become a space.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ URL_PREFIX = "/deltalite"
 TASK_ROUTE = "delta-task"
 """The last part of the address of a task's tab in Airflow's UI."""
 AIRFLOW_APP = "airflow_provider_deltalite.airflow_app"
-"""The key of the scope of a request under which the page has the app of Airflow's API server."""
+"""The key in the scope of a request whose value is the app of Airflow's API server."""
 _SECTION = "deltalite"
 _log = logging.getLogger(__name__)
 

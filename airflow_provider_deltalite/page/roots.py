@@ -25,7 +25,7 @@ class Roots:
         self._pool = pool
         self._cache = cache
 
-    def listings(self, roots: Iterable[str]) -> list[Read[tuple[str, ...]]]:
+    def start_listings(self, roots: Iterable[str]) -> list[Read[tuple[str, ...]]]:
         """Start the listings that are due. Return the listings of patterns that have no result yet."""
         first_listings = []
         for root in filter(has_pattern, roots):

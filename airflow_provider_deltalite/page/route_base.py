@@ -47,7 +47,7 @@ class Routes:
         """
         known, _ = await self.table_list.tables()
         if key not in known:  # the first listing of a pattern may find it
-            await wait(request, self.table_list.first_listings())
+            await wait(request, self.table_list.start_listings())
             known, _ = await self.table_list.tables()
         table = known.get(key)
         visible = None if table is None else await run_in_threadpool(visible_table, table, rights_of(request))

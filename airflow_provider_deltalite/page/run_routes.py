@@ -45,7 +45,7 @@ class RunRoutes(Routes):
     async def task(self, request: Request, dag_id: str, task_id: str, map_index: str, run_id: str) -> HTMLResponse:
         """Show what a task instance did: its attempts, and for each table its version, metrics, sources and audits.
 
-        Airflow's UI leaves the name in braces in the address of a task that is not mapped.
+        If the task is not mapped, `map_index` is the text `{MAP_INDEX}`, because Airflow's UI does not replace it.
         """
         rights, index = rights_of(request), int(map_index) if map_index.isdecimal() and len(map_index) < 10 else -1  # noqa: PLR2004
         if not await run_in_threadpool(rights.may_read_tasks, dag_id):

@@ -45,9 +45,9 @@ class TableList:
         self._schedules: Mapping[str, Schedule] = {}
         self._schedules_loaded_at = float("-inf")
 
-    def first_listings(self) -> list[Read[tuple[str, ...]]]:
+    def start_listings(self) -> list[Read[tuple[str, ...]]]:
         """Start the listings that are due. Return the listings of patterns that have no result yet."""
-        return self._services.roots.listings(self._services.settings.roots)
+        return self._services.roots.start_listings(self._services.settings.roots)
 
     async def schedules(self) -> Mapping[str, Schedule]:
         """Return the schedules of the DAGs that write known tables, kept twelve times as long as the assets."""
@@ -60,7 +60,7 @@ class TableList:
     async def tables(self) -> tuple[dict[str, KnownTable], list[str]]:
         """Return the tables that are known so far, and the problems. Start the listings that are due."""
         services = self._services
-        self.first_listings()
+        self.start_listings()
         addresses, problems = services.roots.addresses(services.settings.roots)
         sources, tables = self._current
         if monotonic() - sources.loaded_at >= services.known_seconds:

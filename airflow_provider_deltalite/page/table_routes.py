@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from deltalite.inspection.overview import TableOverview
 
 _TABLE_AGE_SECONDS = 2.0
-# The rest of a page belongs to the version of the page, unless it was open for long.
+# A part that loads after its page may use an overview of this age, so it usually has the version of the page.
 _MEASURED_AGE_SECONDS = 60.0
 # The page of a table waits for the statistics of its columns for this time, and then shows them later.
 _COLUMNS_SECONDS = 1.0
@@ -160,7 +160,7 @@ class TableRoutes(Routes):
         rows: str = "",
         where: Annotated[list[str] | None, Query()] = None,
     ) -> RedirectResponse:
-        """Redirect a form to the page of the version that the user entered. The route `version` has the parameters."""
+        """Redirect a form to the page of the version that the user entered. See `version` for the parameters."""
         table = await self.find_table(request, key)
         conditions = [condition for condition in where or () if condition.strip()]
         address = self.links(request).version(table.key, version, rows=RowChoice.of(rows), where=conditions)

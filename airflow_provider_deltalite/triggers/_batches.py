@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
     from deltalite.watch import Step
 
-# A batch holds at most this many commits, so that a trigger far behind still stores its position regularly.
+# A batch holds at most this many steps, so that a trigger far behind still stores its position regularly.
 _MAX_STEPS = 1000
 # A batch ends at about this much memory, because the summary of a commit may have many partitions.
 _MAX_HELD_BYTES = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ class Batch:
 
 
 def batch_begins_at(position: LogPosition, base: LogPosition) -> bool:
-    """Whether a batch that begins at `base` begins at `position`. A missing commit digest matches every digest."""
+    """Whether a batch with this base begins at `position`. A missing commit digest matches every digest."""
     if not position.commit_digest or not base.commit_digest:
         return position.version == base.version
     return (position.version, position.commit_digest) == (base.version, base.commit_digest)
