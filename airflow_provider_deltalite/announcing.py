@@ -1,4 +1,4 @@
-"""Converts the commits of a watched table into asset events. The functions read no storage.
+"""Converts the commits of a watched table into asset events. This module reads no storage.
 
 An event announces all versions since the previous event, including versions whose commits do not
 match the watch condition. So consecutive events leave no version out. Airflow stores the watch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchPosition:
-    """The last position that a watcher has read, and the last version that it has announced."""
+    """The last position that a watcher has read, and the last version that it has announced (-1: none)."""
 
     log_position: LogPosition
     announced_version: int
@@ -84,7 +84,7 @@ def position_and_event_after(
     log_position, announced_version, table_id = position.log_position, position.announced_version, position.table_id
     recreated = log_position.recreated
     matching_commits: list[CommitSummary] = []
-    last_deleted: int | None = None
+    last_deleted_version: int | None = None
     for step in steps:
         log_position = step.position
         match step:
@@ -93,11 +93,11 @@ def position_and_event_after(
                 if condition.holds_for(summary):
                     matching_commits.append(summary)
             case Gap(last=last):
-                last_deleted = last
+                last_deleted_version = last
             case Recreated():
                 announced_version, table_id, recreated = -1, None, True
-                matching_commits, last_deleted = [], None
-    if not matching_commits and last_deleted is None:
+                matching_commits, last_deleted_version = [], None
+    if not matching_commits and last_deleted_version is None:
         next_position = WatchPosition(
             log_position=replace(log_position, recreated=recreated),
             announced_version=announced_version,
@@ -105,7 +105,8 @@ def position_and_event_after(
         )
         return next_position, None
     version = max(
-        last_deleted if last_deleted is not None else -1, matching_commits[-1].version if matching_commits else -1
+        last_deleted_version if last_deleted_version is not None else -1,
+        matching_commits[-1].version if matching_commits else -1,
     )
     event = {
         "table": table,
@@ -113,11 +114,11 @@ def position_and_event_after(
         "from_version": announced_version + 1,
         "version": version,
         "operations": sorted({commit.operation for commit in matching_commits if commit.operation is not None}),
-        "data_changed": last_deleted is not None or any(commit.data_changed for commit in matching_commits),
+        "data_changed": last_deleted_version is not None or any(commit.data_changed for commit in matching_commits),
         "commit_timestamp": matching_commits[-1].timestamp_ms if matching_commits else None,
         "reset": recreated,
-        "gap": last_deleted is not None,
-        "partitions": None if last_deleted is not None else _changed_partitions(matching_commits),
+        "gap": last_deleted_version is not None,
+        "partitions": None if last_deleted_version is not None else _changed_partitions(matching_commits),
     }
     next_position = WatchPosition(
         log_position=replace(log_position, recreated=False), announced_version=version, table_id=table_id

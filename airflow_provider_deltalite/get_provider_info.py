@@ -9,7 +9,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's description. Airflow calls this function, the entry point `apache_airflow_provider`."""
+    """Return the provider's description, for the entry point `apache_airflow_provider`."""
     return {
         "package-name": "airflow-provider-deltalite",
         "name": "Delta Lake (deltalite)",

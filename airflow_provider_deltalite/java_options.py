@@ -1,7 +1,6 @@
-"""Options of Java with secrets, in files of arguments.
+"""Splits and writes options of Java, so that process lists show no secret.
 
-A process list shows the arguments of `java`. If `java` reads them from a file, the list shows only the file's
-name.
+A process list shows the arguments of `java`. If `java` reads them from a file, the list shows only the file's name.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ _DRIVER_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJa
 
 def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Write the options of the driver's JVM to private files, and return the settings with the names of the files.
-
-    `java` reads `@file` on its command line, so a process list shows only the name of the file.
 
     Raises:
         InvalidRequestError: The options have a quote without its end.

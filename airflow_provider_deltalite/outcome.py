@@ -1,7 +1,7 @@
 """Decides the outcome of a submission: one function for each way in which spark-submit can end.
 
 The decision uses three sources: the marker lines of the job, the exit code of the job's driver, and the table's log.
-The log is read only if the other two leave the outcome open. It then decides: if it has a commit of this DAG run, the
+The log is read only if the other two leave the outcome or the audits open. If the log has a commit of this DAG run, the
 task succeeds, even if the process failed. The functions here read nothing themselves; the caller passes a function that
 reads the log.
 """

@@ -96,7 +96,7 @@ class QuotingTemplates:
     def _do_render_template_fields(
         self, parent: Any, template_fields: Any, context: Any, jinja_env: Any, seen_oids: set[int]
     ) -> None:
-        """Render as Airflow does, with the filters added. Filters of the DAG author with the same names stay."""
+        """Render as Airflow does, with the filters added."""
         add_filters(jinja_env)
         super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater follows this mixin
             parent, template_fields, context, jinja_env, seen_oids

@@ -27,7 +27,7 @@ _SETTING_OF_OPTION = {
 
 
 def split_off_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Return two parts of the arguments of spark-submit: those without secrets, and the others as settings by name."""
+    """Return two parts of the arguments of spark-submit: those without secrets, and the secret ones as settings."""
     public_options: list[tuple[str, ...]] = []
     secret_settings: dict[str, str] = {}
     argument_iterator = iter(arguments)

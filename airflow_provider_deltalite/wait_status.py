@@ -1,8 +1,8 @@
 """The status of a wait, for the log and for the message of a timeout.
 
 A process logs the status after its first poll without a match, and then every five minutes. The sensor and its triggers
-use the same class. The status names the condition, the version after which the wait begins,
-the newest version of the table, and the last poll that storage answered. It also says if the table does not exist.
+use the same class. The status names the condition, the version after which the wait begins, the newest version of the
+table, and the time of the last poll that storage answered. It also says if the table does not exist.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Operators read here whether a DAG run has committed. The sensor and the triggers
 authors get the table to read its rows.
 
 Tables on local and mounted file systems need no connection. All other tables are read through fsspec. The file system
-comes from the Airflow connection, or from the environment of the process if no connection is named. `get_table` reports
-the read to Airflow's lineage collector.
+comes from the Airflow connection, or from the environment of the process if no connection is named.
 """
 
 from __future__ import annotations

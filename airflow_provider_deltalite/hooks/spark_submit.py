@@ -300,7 +300,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         self._output.expect_nonce(self._job.nonce)
         try:
             # A line may quote bytes of a file that are not valid text. They must not stop the hook from reading on.
-            driver_id: str | None = super().submit(self._script(application), **{"errors": "replace", **kwargs})
+            driver_id: str | None = super().submit(self._prepare_script(application), **{"errors": "replace", **kwargs})
         finally:
             if self._submit_sp is not None:
                 self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
@@ -318,7 +318,7 @@ class DeltaSparkSubmitHook(TrackingHook):
         else:
             self._application_args = [self._job.request]
 
-    def _script(self, application: str) -> str:
+    def _prepare_script(self, application: str) -> str:
         """Return the script that the driver runs, and set its arguments if it runs in a pod."""
         if self._pod_submission is None:
             return application or self._job.script

@@ -10,7 +10,7 @@ process of Airflow loads plugins. The first request imports the rest.
 - `reading.py`, `read_pool.py`, `cache.py`: bounded reads of tables
 - `maintenance_routes.py`, `maintenance_view.py`, `run_start.py`, `form_tokens.py`: the button that starts a DAG run
 - `freshness.py`, `spans.py`: whether the last commit of a table is late
-- `*_view.py`, `snippets.py`, `explanations.py`: values for the templates; these modules read no storage and no database
+- `*_view.py`, `snippets.py`, `explanations.py`: values for the templates; they read nothing
 - `rendering.py`, `links.py`: the templates with their filters and headers, and the addresses in them
 - `services.py`, `settings.py`: the parts that the app uses, which tests replace, and the settings
 

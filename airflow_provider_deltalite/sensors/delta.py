@@ -54,10 +54,10 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     A commit matches if it is after ``after_version`` and satisfies every given condition. The result is ``{table,
     from_version, version, after_version, reset, operation, timestamp}``. It describes the first commit that matches.
-    ``from_version`` is the first version after ``after_version``. The sensor waits for a table that does not exist yet.
-    If storage does not answer, the sensor polls again, until ``timeout``. If the table is dropped and created again,
-    the wait continues at the new table's first version, and ``reset`` is true. If log cleanup deletes commits before a
-    poll, the sensor skips them and logs a warning.
+    ``from_version`` is the first version after ``after_version``, or 0 if ``reset`` is true. The sensor waits for a
+    table that does not exist yet. If storage does not answer, the sensor polls again, until ``timeout``. If the table
+    is dropped and created again, the wait continues at the new table's first version, and ``reset`` is true. If log
+    cleanup deletes commits before a poll, the sensor skips them and logs a warning.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param after_version: Only commits after this version match; -1 for any. By default, it is the table's version at
