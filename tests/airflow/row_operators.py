@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
-from airflow.sdk import DAG
 
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaMergeOperator, DeltaUpdateOperator
 from deltalite.requests import CommitRequest
+from tests.airflow.rendering import rendered_task
 
 CSV_SOURCE = {"format": "csv", "path": "/landing"}
 
@@ -25,7 +23,5 @@ def rendered_request(
     operator, *, native: bool = False, rendered_with: dict | None = None, **parameters
 ) -> CommitRequest:
     """Render the templates of an operator in a DAG, and return its request."""
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        task = operator(**{"task_id": "change", "table": "/lake/t", **REQUIRED_PARAMETERS[operator], **parameters})
-    task.render_template_fields(rendered_with or {})
-    return task._request()
+    all_parameters = {"table": "/lake/t", **REQUIRED_PARAMETERS[operator], **parameters}
+    return rendered_task(operator, native=native, rendered_with=rendered_with, **all_parameters)._request()

@@ -99,9 +99,9 @@ def test_an_approval_runs_the_job_again_and_the_commit_names_the_person(table, c
     assert "note" not in json.dumps(result)
     # A retry of an attempt that was killed after its commit returns the commit, and nobody is asked.
     context["ti"].try_number = 2
-    again = task(table).execute(context)
-    assert (again["skipped"], again["version"], job.runs, len(questions)) == (True, 1, 2, 1)
-    assert again["audits"][0]["accepted_by"] == "Ada (id 7)"
+    retry_result = task(table).execute(context)
+    assert (retry_result["skipped"], retry_result["version"], job.runs, len(questions)) == (True, 1, 2, 1)
+    assert retry_result["audits"][0]["accepted_by"] == "Ada (id 7)"
 
 
 def test_a_rejection_and_a_timeout_fail_the_task_for_good(table, context, job, questions):
@@ -133,10 +133,11 @@ def test_only_a_user_who_is_assigned_now_can_accept_values(table, context, job, 
     ask = {"assigned_users": {"id": 8, "name": "Bob"}}
     wait = wait_of(lambda: task(table).execute(context))
     accepting = answer("Publish", code=code_in(questions[0]))
-    again = wait_of(lambda: resume(task(table, ask=ask), wait, context, accepting))
-    assert (again.kwargs, job.runs) == (wait.kwargs, 1)
+    second_wait = wait_of(lambda: resume(task(table, ask=ask), wait, context, accepting))
+    assert (second_wait.kwargs, job.runs) == (wait.kwargs, 1)
     assert "Ada (id 7) may not accept these values any more" in capsys.readouterr().out
-    assert resume(task(table, ask={"assigned_users": {"id": "7", "name": "A"}}), again, context, accepting)["committed"]
+    task_with_ada = task(table, ask={"assigned_users": {"id": "7", "name": "A"}})
+    assert resume(task_with_ada, second_wait, context, accepting)["committed"]
 
 
 def test_the_task_asks_again_if_values_got_worse_and_only_the_new_code_accepts_them(
@@ -193,7 +194,7 @@ def test_an_approval_does_not_count_for_another_table(table, context, job, quest
     assert (commit_count(table), commit_count(other)) == (0, 0)
 
 
-def test_an_answer_without_a_code_accepts_the_first_question_of_a_task_only(table, context, job, questions):
+def test_an_answer_without_a_code_accepts_only_the_first_question_of_a_task(table, context, job, questions):
     wait = wait_of(lambda: task(table).execute(context))
     assert resume(task(table), wait, context, answer("Publish", params=False))["committed"]
 

@@ -141,7 +141,7 @@ def test_events_before_a_recreation_of_the_table_are_left_out():
         context_with_events({"by": "hand"}, {"payload": {"other": 1}}, {**RESULT, "version": None}),
         context_with_events(watcher_event(), asset=delta_asset("/lake/customers")),
     ],
-    ids=["no such context", "none", "no events", "no extra", "events of other senders", "another table"],
+    ids=["no key", "none", "no events", "no extra", "events of other senders", "another table"],
 )
 def test_a_run_without_an_event_of_the_table_has_no_range(context):
     events = delta_events(context, "/lake/orders")

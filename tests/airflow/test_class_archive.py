@@ -69,7 +69,7 @@ def test_no_archive_is_used_or_made_from_a_folder_to_which_another_user_may_writ
 
 
 @pytest.mark.parametrize("setting", ["off", "always"])
-def test_without_the_setting_no_archive_is_used_or_made(worker, monkeypatch, caplog, setting):
+def test_no_archive_is_used_or_made_if_the_setting_is_off_or_invalid(worker, monkeypatch, caplog, setting):
     monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", setting)
     make_archive_later(launch(worker))
     assert worker.runs == 0 and not private_folder_path().exists()

@@ -94,14 +94,14 @@ def test_a_task_whose_deferral_has_lost_its_values_joins_its_job(table, spark_su
     deferral = deferral_of(operator(table), context)
     spark_submit.call_file.unlink()
     kubernetes.phases = ["Succeeded"]
-    kubernetes.log = f"{result_marker(reported_by_job(table), nonce=deferral.kwargs['nonce'])}\n"
+    kubernetes.log = f"{result_marker(result_of_job(table), nonce=deferral.kwargs['nonce'])}\n"
     result = operator(table).resume_execution("execute_complete", {"event": ENDED}, context)
     assert (result["version"], result["committed"]) == (7, True)
     assert not spark_submit.was_called
     assert "continues as a retry" in capsys.readouterr().out
 
 
-def reported_by_job(table) -> OperationResult:
+def result_of_job(table) -> OperationResult:
     """The result of a job that has made version 7."""
     return OperationResult(
         table=str(table), operation="WRITE", version=7, read_version=6, committed=True, skipped=False, app_id=APP_ID,
@@ -123,7 +123,7 @@ def test_a_task_in_kubernetes_takes_its_result_from_the_log_of_the_pod(table, co
     assert kubernetes.deleted_pods == []
     (secret,) = [secret for name, secret in kubernetes.secrets.items() if name.startswith("deltalite-job-")]
     assert secret.metadata.owner_references[0]["name"] == POD
-    marker = result_marker(reported_by_job(table), nonce=deferral.kwargs["nonce"])
+    marker = result_marker(result_of_job(table), nonce=deferral.kwargs["nonce"])
     kubernetes.phases, kubernetes.log = ["Succeeded"], f"{marker}\n"
     result = resume(operator(table), deferral, context)
     assert (result["version"], result["committed"]) == (7, True)

@@ -1,4 +1,6 @@
-"""The trigger of a deferred operator watches a driver in YARN or Kubernetes. It kills the driver only for a user.
+"""The trigger of a deferred operator watches a driver in YARN or Kubernetes.
+
+It kills the driver only after a user has cleared the task, or has marked the task as failed or successful.
 
 The ResourceManager and the API server of Kubernetes are HTTP servers of this process. The clients are the real ones.
 """

@@ -26,13 +26,13 @@ def test_a_driver_that_ends_after_the_deadline_has_ended():
 
 
 @pytest.mark.parametrize("outcome", [DriverState.RUNNING, DriverState.MISSING, OSError("down"), REFUSAL])
-def test_the_deadline_ends_every_other_watch(outcome):
+def test_the_deadline_ends_the_watch_of_a_driver_that_has_not_ended(outcome):
     watch = new_watch(deadline_ms=5)
     end = watch.record_failure(outcome, 5) if isinstance(outcome, Exception) else watch.record_state(outcome, 5)
     assert end is WatchEnd.TIMEOUT
 
 
-def test_a_driver_is_missing_after_three_polls_in_a_row():
+def test_three_polls_in_a_row_without_the_driver_end_the_watch():
     watch = new_watch()
     states = [DriverState.MISSING, DriverState.MISSING, DriverState.RUNNING, DriverState.MISSING, DriverState.MISSING]
     assert [watch.record_state(state, 1) for state in states] == [None] * 5

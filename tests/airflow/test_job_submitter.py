@@ -198,7 +198,7 @@ def test_a_retry_joins_a_job_although_the_service_does_not_answer_at_first(
 
 
 @since_3_3
-def test_a_retry_submits_a_new_job_if_the_service_has_another_job_under_the_number(
+def test_a_retry_submits_a_new_job_if_the_service_has_another_job_under_the_same_number(
     table, livy, spark_submit, context, monkeypatch
 ):
     """Livy counts from zero again after a restart."""
@@ -354,7 +354,7 @@ def test_a_name_without_a_module_is_an_import_error_of_the_dag(table):
         operator(table, submit_with="livy")
 
 
-def test_the_states_of_livy_have_meanings(livy_module):
+def test_the_states_of_livy_between_start_and_end_count_as_running(livy_module):
     assert {livy_module.STATES.get(state, JobState.RUNNING) for state in ("starting", "recovering", "busy")} == {
         JobState.RUNNING
     }

@@ -43,7 +43,7 @@ def test_the_default_maintains_all_tables_that_match(native):
 
 
 @TEXT_AND_NATIVE
-def test_a_schema_of_the_catalog_is_rendered_and_its_tables_are_known_to_the_job_only(native):
+def test_a_schema_of_the_catalog_is_rendered_and_only_the_job_knows_its_tables(native):
     task = operator(
         native=native, catalog_schema="{{ catalog }}.`{{ name }}`", rendered_with={"catalog": "1", "name": 2}
     )
@@ -142,14 +142,16 @@ assert len(markers) > 1
 
 
 @pytest.fixture
-def pushed(context):
+def pushed_values(context):
     """The XComs that a task stores itself."""
     values = {}
     context["ti"].xcom_push = lambda key, value: values.update({key: value})
     return values
 
 
-def test_a_warning_says_that_tables_without_a_row_send_no_event_of_the_alias(spark_submit, context, pushed, capsys):
+def test_a_warning_says_that_tables_without_a_row_send_no_event_of_the_alias(
+    spark_submit, context, pushed_values, capsys
+):
     report = REPORT.replace('"numTables": 3', '"numTables": 205, "numOmittedRows": 2')
     spark_submit.set_script(f"{report}\nprint(*markers, sep='\\n')")
     operator(outlets=[Asset("lake", uri="x://lake")]).execute(context)
@@ -159,7 +161,7 @@ def test_a_warning_says_that_tables_without_a_row_send_no_event_of_the_alias(spa
     assert "the 203 tables in the result only: the result omits 2 tables" in capsys.readouterr().out
 
 
-def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spark_submit, context, pushed):
+def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spark_submit, context, pushed_values):
     spark_submit.set_script(f"{REPORT}\nprint(*markers, sep='\\n')")
     task = operator(outlets=[Asset("lake", uri="x://lake"), AssetAlias("tables")])
     events = []
@@ -171,7 +173,7 @@ def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spar
     assert len(result["tables"]) == 203
     assert events == [(delta_asset("/lake/good"), "changed")]
     assert "tables" not in context["outlet_events"].events["lake"].extra
-    assert pushed == {}
+    assert pushed_values == {}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_the_result_has_a_row_for_each_table_and_changed_tables_have_events(spar
     [("MaintenanceError", 100, AirflowFailException), ("MaintenanceIncompleteError", 101, AirflowException)],
 )
 def test_failed_tables_fail_the_task_which_still_stores_its_rows(
-    spark_submit, context, pushed, name, exit_code, expected
+    spark_submit, context, pushed_values, name, exit_code, expected
 ):
     spark_submit.set_script(
         f"{REPORT}\nprint(*markers, sep='\\n')\nprint(error_marker('{name}', '1 of 3 tables failed: /lake/bad.'))\n"
@@ -188,7 +190,7 @@ def test_failed_tables_fail_the_task_which_still_stores_its_rows(
     with pytest.raises(expected, match=f"{name}: 1 of 3 tables failed") as error:
         operator().execute(context)
     assert (type(error.value) is AirflowFailException) is (expected is AirflowFailException)
-    assert pushed["return_value"]["tables"][0]["status"] == "failed"
+    assert pushed_values["return_value"]["tables"][0]["status"] == "failed"
     assert "Version:" not in str(error.value), "the message names the failed tables instead of one table"
 
 
@@ -206,7 +208,7 @@ def test_the_rows_of_a_failed_job_are_no_success_if_its_exit_code_is_unknown():
     assert log.find_result_after_job(job, failed=False) is result
 
 
-def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_submit, context, pushed, capsys):
+def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_submit, context, pushed_values, capsys):
     spark_submit.set_script("")
     result = operator().execute(context)
     assert (result["operation"], "tables" in result) == ("MAINTAIN", False)
@@ -216,7 +218,7 @@ def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_subm
     with pytest.raises(AirflowException) as error:
         operator().execute(context)
     assert not isinstance(error.value, AirflowFailException), "Airflow retries a job that failed without an error"
-    assert pushed == {}
+    assert pushed_values == {}
 
 
 def test_lineage_names_the_tables_of_the_request_and_then_the_changed_ones():

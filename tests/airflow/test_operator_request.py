@@ -15,7 +15,7 @@ from airflow_provider_deltalite.operators import delta
 from airflow_provider_deltalite.operators.delta import DeltaLakeMaintenanceOperator, DeltaWriteOperator
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import CommitRequest, Deduplicate, OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
-from tests.airflow.rendering import TEXT_AND_NATIVE
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
 
 SECRETS_PROGRAM = Path(__file__).with_name("secrets_dag_run.py")
 _FIELDS_WITHOUT_TEMPLATE = {"identity", "approval"}
@@ -24,13 +24,9 @@ _PARAMETER_OF_FIELD = {"dry_run": "dry_run_only"}  # `dry_run` is a method of ev
 
 def rendered_request(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
     """Render the templates of an operator in a DAG, and return its request."""
-    defaults = {"task_id": "load", "table": "/lake/orders"}
-    if "sources" not in parameters:
-        defaults["source"] = {"format": "csv", "path": "/landing"}
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        operator = DeltaWriteOperator(**{**defaults, **parameters})
-    operator.render_template_fields(rendered_with or {})
-    return operator._request()
+    source = {} if "sources" in parameters else {"source": {"format": "csv", "path": "/landing"}}
+    all_parameters = {**source, **parameters}
+    return rendered_task(DeltaWriteOperator, native=native, rendered_with=rendered_with, **all_parameters)._request()
 
 
 def test_the_default_is_an_append_of_one_source():

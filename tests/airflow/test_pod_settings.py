@@ -47,7 +47,7 @@ def file_parameters(request, tmp_path, monkeypatch):
     return {"properties_file": str(file)} if request.param == "properties_file" else {}
 
 
-def test_secrets_of_the_file_are_in_the_secret_of_the_job_only(
+def test_secrets_of_the_file_are_only_in_the_secret_of_the_job(
     table, spark_submit, context, kubernetes, file_copy, file_parameters, capsys
 ):
     conf = {"spark.ssl.keyPassword": "planted-conf"}
@@ -91,7 +91,7 @@ def test_executors_read_their_secret_options_from_the_secret_of_the_job(
     operator(table, conf={name: '-Dx.password="planted 1" -Xlog:gc:/tmp/{{EXECUTOR_ID}}.log'}).execute(context)
     job, settings = kubernetes.files_of("deltalite-job-"), settings_of(spark_submit.argv)
     assert job[f"{name}.args"] == b'"-Dx.password=planted 1"\n'
-    # Spark replaces the placeholder in the setting only.
+    # Spark replaces the placeholder only in the setting, and not in a file.
     assert shlex.split(settings[name]) == ["-Xlog:gc:/tmp/{{EXECUTOR_ID}}.log", f"@/etc/deltalite/job/{name}.args"]
     (secret_name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
     assert settings[f"spark.kubernetes.executor.secrets.{secret_name}"] == "/etc/deltalite/job"

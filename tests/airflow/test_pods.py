@@ -310,7 +310,7 @@ def add_old_secret(kubernetes, name, *, annotations=None, owners=None) -> None:
     kubernetes.secrets[name].metadata.owner_references = owners
 
 
-def test_old_requests_without_a_pod_are_deleted_by_the_next_task(table, context, kubernetes):
+def test_the_next_task_deletes_old_secrets_of_jobs_without_a_pod(table, context, kubernetes):
     add_old_secret(kubernetes, "deltalite-job-of-no-pod")
     add_old_secret(kubernetes, "deltalite-job-of-deleted-pod", annotations={POD_ANNOTATION: "load-77-driver"})
     add_old_secret(kubernetes, "deltalite-job-owned", owners=[{"name": "a-pod"}])
@@ -323,7 +323,7 @@ def test_old_requests_without_a_pod_are_deleted_by_the_next_task(table, context,
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed", "unknown"])
-def test_an_old_request_stays_as_long_as_its_pod_may_need_it(kubernetes, phase):
+def test_an_old_secret_stays_as_long_as_its_pod_may_need_it(kubernetes, phase):
     add_old_secret(kubernetes, "deltalite-job-old", annotations={POD_ANNOTATION: POD})
     kubernetes.phases = [phase]
     if phase == "unknown":

@@ -62,11 +62,11 @@ def test_each_parameter_that_decides_the_rows_changes_its_digest_and_the_digest_
 
 def test_an_audit_decides_the_rows_if_it_leaves_rows_out():
     rejecting = Audit(name="a", rows="x < 0", level="quarantine")
-    other = Audit(name="b", rows="x < 0", level="quarantine", max_share=1)
+    rejecting_above_limit = Audit(name="b", rows="x < 0", level="quarantine", max_share=1)
     failing = Audit(name="c", rows="y < 0")
     digests = [
         request_digests(changed_write(quarantine="/q", audits=audits))
-        for audits in ((rejecting,), (other, failing), (replace(rejecting, rows="x < 1"),))
+        for audits in ((rejecting,), (rejecting_above_limit, failing), (replace(rejecting, rows="x < 1"),))
     ]
     assert digests[0] == digests[1] != digests[2]
     assert digests[0].parameters["audits"] != digests[2].parameters["audits"]

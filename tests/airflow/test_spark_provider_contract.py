@@ -23,9 +23,11 @@ HOOK_METHODS = {
     "_delete_driver_pod": ["self"],
     "_get_spark_binary_path": ["self"],
     "_get_yarn_rm_base_url": ["self"],
+    "_kill_yarn_application": ["self", "application_id"],
     "_poll_k8s_driver_via_api": ["self"],
     "_process_spark_submit_log": ["self", "itr"],
     "_run_post_submit_commands": ["self"],
+    "_should_track_driver_via_k8s_api": ["self"],
     "_should_track_yarn_application_via_rm_api": ["self"],
     "_validate_track_driver_via_k8s_api_config": ["self"],
     "_validate_yarn_track_via_rm_api_config": ["self"],
@@ -44,9 +46,9 @@ OVERRIDDEN_METHODS = {
 }
 HOOK_ATTRIBUTES = [
     "_application_args", "_conf", "_conn_id", "_connection", "_driver_class_path", "_env", "_env_vars", "_files",
-    "_is_yarn", "_is_yarn_cluster_mode", "_jars", "_kubernetes_driver_pod", "_last_submit_log_lines", "_packages",
-    "_properties_file", "_py_files", "_submit_sp", "_track_driver_via_k8s_api", "_yarn_application_id",
-    "_yarn_track_via_rm_api",
+    "_is_kubernetes", "_is_yarn", "_is_yarn_cluster_mode", "_jars", "_kubernetes_driver_pod", "_last_submit_log_lines",
+    "_name", "_packages", "_properties_file", "_py_files", "_resolved_yarn_rm_auth", "_status_poll_interval",
+    "_submit_sp", "_track_driver_via_k8s_api", "_yarn_application_id", "_yarn_rm_auth", "_yarn_track_via_rm_api",
 ]  # fmt: skip
 OPERATOR_METHODS = {
     "_get_hook": ["self"],

@@ -1,7 +1,4 @@
-"""The position that a watcher stores with its asset.
-
-A restarted watcher continues at this position. It may repeat an event, and it loses none.
-"""
+"""The position that a watcher stores with its asset. A restarted watcher continues there, and may repeat an event."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ RUN = "manual__1"
 
 
 @pytest.fixture
-def lake(delta_page, tmp_path):
-    """The addresses of one page of each kind, with every part that a page can have."""
+def page_paths(delta_page, tmp_path):
+    """The path of one page of each kind, by its name. The pages have every part that a page can have."""
     lake = tmp_path / "lake"
     orders = create_valid_table(lake / "orders")
     create_feed_table(lake / "changes")
@@ -95,13 +95,13 @@ def lake(delta_page, tmp_path):
     }
 
 
-def test_no_page_has_a_barrier_in_the_light_and_in_the_dark_theme(lake, served_page):
+def test_no_page_has_a_barrier_in_the_light_and_in_the_dark_theme(page_paths, served_page):
     barriers = {}
     with open_browser() as browser:
         browser.open(f"{served_page}/lake")
         for theme in ("light", "dark"):
             browser.run(f"localStorage.setItem('theme', '{theme}')")
-            for name, path in lake.items():
+            for name, path in page_paths.items():
                 browser.open(served_page + path)
                 assert browser.run("return document.documentElement.dataset.theme") == theme
                 browser.run("for (const part of document.querySelectorAll('details')) part.open = true")

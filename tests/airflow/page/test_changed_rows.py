@@ -20,7 +20,7 @@ VALUE = "v" * 40
 
 @pytest.fixture
 def feed(delta_page, tmp_path):
-    """The key of a table with the feed; the deployment shows rows."""
+    """The key of a table with the change feed; the deployment shows rows."""
     delta_page.settings = {"shows_rows": True}
     return delta_page.add_asset(create_feed_table(tmp_path / "lake" / "feed", texts=(VALUE, "b", "c")).root)
 

@@ -108,7 +108,7 @@ def test_huge_values_and_many_columns_are_bounded(delta_page):
     assert "The first 200 columns have statistics." in html
 
 
-def test_statistics_that_cannot_be_read_leave_the_schema(delta_page, orders, monkeypatch):
+def test_the_page_keeps_the_schema_if_the_statistics_are_unreadable(delta_page, orders, monkeypatch):
     def fail(*_args):
         raise OSError("no <b>disk</b>")
 
@@ -120,7 +120,7 @@ def test_statistics_that_cannot_be_read_leave_the_schema(delta_page, orders, mon
 
 @pytest.fixture
 def slow_statistics(monkeypatch):
-    """Statistics that wait for the event; the page does not wait for them."""
+    """An event for which the read of the statistics waits. The page does not wait for them."""
     released, read = threading.Event(), reading.read_column_statistics
     monkeypatch.setattr(reading, "read_column_statistics", lambda *args: released.wait(60) and read(*args))
     monkeypatch.setattr(table_routes, "_COLUMNS_SECONDS", 0.1)

@@ -255,26 +255,26 @@ def _stored_result(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "parsed"),
+    ("value", "is_dictionary"),
     [
-        ({"table": "a"}, {"table": "a"}),
-        (json.dumps({"table": "a"}), {"table": "a"}),
-        ({"__classname__": "os.system", "__version__": 1, "__data__": "x"}, "plain"),
-        (json.dumps({"__classname__": "builtins.tuple", "__data__": [1], "__version__": 1}), "plain"),
-        ("[" * 100_000, None),
-        ("1" * 10_000, None),
-        (7, None),
+        ({"table": "a"}, True),
+        (json.dumps({"table": "a"}), True),
+        ({"__classname__": "os.system", "__version__": 1, "__data__": "x"}, True),
+        (json.dumps({"__classname__": "builtins.tuple", "__data__": [1], "__version__": 1}), True),
+        ("[" * 100_000, False),
+        ("1" * 10_000, False),
+        (7, False),
     ],
 )
-def test_a_return_value_is_plain_json(value, parsed):
+def test_only_a_dictionary_is_a_result_and_its_values_stay_plain_json(value, is_dictionary):
     from airflow_provider_deltalite.page.database import _dictionaries
 
     results = list(_dictionaries([_stored_result(value)]))
-    if parsed is None:
-        assert results == []
-    else:
+    if is_dictionary:
         expected = value if isinstance(value, dict) else json.loads(value)
         assert [result.value for result in results] == [expected]
+    else:
+        assert results == []
 
 
 def test_a_long_return_value_is_not_loaded(session):

@@ -131,10 +131,12 @@ def write_log(root, *commits) -> None:
 def test_no_text_of_a_table_becomes_markup(delta_page, tmp_path, payload):
     name = payload.replace("/", "_")  # Airflow allows no slash in the id of a DAG
     root = tmp_path / ("t" if "{" in payload else f"t{name}")  # an address has no template
-    commit_info, *others = hostile_commit(payload)
+    commit_info, *other_actions = hostile_commit(payload)
     run = {"dag_id": payload, "task_id": payload, "run_id": payload}
     by_task = {"commitInfo": {**commit_info["commitInfo"], "userMetadata": task_metadata(**run)}}
-    write_log(root, [commit_info, *others], [by_task, {"add": {**others[-1]["add"], "path": f"3{payload}"}}])
+    write_log(
+        root, [commit_info, *other_actions], [by_task, {"add": {**other_actions[-1]["add"], "path": f"3{payload}"}}]
+    )
     delta_page.users["ann"] = Rights(dag_ids={payload, name})
     delta_page.database.runs.add((payload, payload))
     key = delta_page.add_asset(
@@ -205,10 +207,10 @@ def test_control_characters_and_surrogates_are_shown_as_escapes(delta_page, tmp_
 def test_huge_texts_are_cut(delta_page, tmp_path):
     root = tmp_path / "t"
     huge = "x" * 300_000
-    commit_info, *others = hostile_commit("x")
-    others[1]["metaData"]["configuration"] = {f"{huge}{number}": huge for number in range(20)}
+    commit_info, *other_actions = hostile_commit("x")
+    other_actions[1]["metaData"]["configuration"] = {f"{huge}{number}": huge for number in range(20)}
     commit_info["commitInfo"] |= {"operation": huge, "userMetadata": task_metadata(dag_id=huge), "engineInfo": huge}
-    write_log(root, [commit_info, *others])
+    write_log(root, [commit_info, *other_actions])
     key = delta_page.add_asset(root)
     for path in ("/lake", f"/tables/{key}", f"/tables/{key}/versions/0"):
         assert len(delta_page.get(path)) < 40_000

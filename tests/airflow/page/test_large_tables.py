@@ -16,7 +16,7 @@ PENDING = "so the API server measures it in the background"
 
 @pytest.fixture
 def large_table(monkeypatch, delta_page):
-    """A table with more files than an overview measures; its measures wait for the event. Returns key and event."""
+    """The key of a table with more files than an overview measures, and the event for which its measures wait."""
     monkeypatch.setattr(overview, "MAX_FILES_AT_ONCE", 2)
     store, released = append_files(create(MemoryLogStore()), 3), threading.Event()
     read_measures = overview.read_measures

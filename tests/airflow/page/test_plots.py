@@ -1,4 +1,4 @@
-"""The growth, file sizes and partitions of a table: as text on every page, and as plots in a real browser."""
+"""The growth, file sizes and partitions of a table: as text on its page, and as plots in a real browser."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_the_views_lie_below_the_path_of_airflow(monkeypatch, enabled, base_url,
 
 
 @pytest.mark.parametrize(
-    ("enabled", "base_url", "parts"),
+    ("enabled", "base_url", "counts"),
     [
         ("True", "http://localhost:8080", (1, 1, 4)),
         (None, "http://localhost:8080", (1, 0, 0)),
@@ -42,15 +42,15 @@ def test_the_views_lie_below_the_path_of_airflow(monkeypatch, enabled, base_url,
         ("True", "http://[x", (1, 0, 0)),
     ],
 )
-def test_the_plugin_keeps_its_macros_whatever_the_settings_are(monkeypatch, caplog, enabled, base_url, parts):
+def test_the_plugin_keeps_its_macros_whatever_the_settings_are(monkeypatch, caplog, enabled, base_url, counts):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     if enabled is not None:
         monkeypatch.setenv("AIRFLOW__DELTALITE__UI_ENABLED", enabled)
     monkeypatch.delitem(sys.modules, "airflow_provider_deltalite.plugin", raising=False)  # another test imports it
     plugin = runpy.run_module("airflow_provider_deltalite.plugin")["DeltaLitePlugin"]
-    assert (len(plugin.macros), len(plugin.fastapi_apps), len(plugin.external_views)) == parts
+    assert (len(plugin.macros), len(plugin.fastapi_apps), len(plugin.external_views)) == counts
     assert ("Omitting the page" in caplog.text) == (enabled == "maybe" or base_url.endswith("[x"))
-    assert registration.task_page("d", "r", "t", -1) is None or parts == (1, 1, 4)
+    assert registration.task_page("d", "r", "t", -1) is None or counts == (1, 1, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rights of users: every page needs a login, and a user sees the tables of the readable assets and DAGs only."""
+"""The rights of users: every page needs a login, and a user sees only the tables of readable assets and DAGs."""
 
 from __future__ import annotations
 

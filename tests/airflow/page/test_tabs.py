@@ -117,7 +117,7 @@ def test_a_long_phase_has_hours(sales_page, run_table, seconds, text):
 def test_an_attempt_without_a_job_does_not_show_the_phases_of_an_earlier_attempt(
     sales_page, run_table, seconds, has_phases
 ):
-    """Airflow keeps the result of a cleared task until the next attempt starts. It may fail before its start."""
+    """Airflow keeps the result of a cleared task until the next attempt starts, which may fail before its start."""
     first, second = attempt(1, "success"), attempt(2, "failed")
     sales_page.database.attempts_of["sales", RUN, "load", -1] = [first, second]
     stored = replace(result(run_table, phases=PHASES), stored_at=first.end + timedelta(seconds=seconds))
