@@ -106,7 +106,7 @@ class JobOutput:
         self._result_parts, self._question_parts = result_parts(), question_parts()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Show these secrets as stars too."""
+        """Let the log show stars instead of these secrets."""
         # A secret may begin with another secret, so the longest secret is replaced first.
         self._hidden = sorted({*self._hidden, *secrets}, key=len, reverse=True)
 
@@ -288,8 +288,8 @@ def spark_threshold(name: str) -> int:
 class LevelledLog:
     """A logger that logs a line of output at the level that the line names. Airflow's hook logs every line at INFO.
 
-    It does not log a message for which `omits` is true, and logs a message of the hook with the same values only once.
-    The hook reports the application for each line that names it.
+    It leaves out a message for which `omits` is true, and a message with values that it has already logged. Airflow's
+    hook reports the application again for each line that names the application.
     """
 
     def __init__(self, log: logging.Logger, omits: Callable[[str], bool]) -> None:

@@ -77,8 +77,8 @@ def get_spark_connection(conn_id: str) -> Connection:
     """Return the Spark connection.
 
     Raises:
-        AirflowNotFoundException: Airflow did not find it. Airflow's hook would submit to YARN instead. Airflow raises
-            the same error if a secrets backend did not answer, so the task may be retried.
+        AirflowNotFoundException: Airflow did not find the connection. Airflow's hook would submit to YARN instead.
+            Airflow raises the same error if a secrets backend did not answer, so the task may be retried.
     """
     try:
         return BaseHook.get_connection(conn_id)

@@ -10,7 +10,7 @@ job starts a second earlier. A driver with another version uses the sources.
 
 Request and settings may contain passwords. Only the owner can open their folder, and the task removes the folder at its
 end. A killed worker leaves files behind. Each task locks its folders, and a lock ends with its process. So a later task
-removes unlocked folders. It waits an hour, because the job of a killed worker may still read its request.
+removes unlocked folders after an hour. Before that, the job of a killed worker may still read its request.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class DriverPod:
 
         Raises:
             InvalidRequestError: The worker may not read the pod or change the Secret, or the Secret does not exist.
-            KubernetesError: Kubernetes does not answer.
+            KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         pod_and_time = self._read_if_exists()
         if pod_and_time is None:
@@ -92,7 +92,7 @@ class DriverPod:
 
         Raises:
             InvalidRequestError: The worker may not read pods.
-            KubernetesError: Kubernetes does not answer.
+            KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         status = self.status()
         return DriverState.MISSING if status is None else status.state
@@ -105,7 +105,7 @@ class DriverPod:
 
         Raises:
             InvalidRequestError: The worker may not read pods.
-            KubernetesError: Kubernetes does not answer.
+            KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         pod_and_time = self._read_if_exists()
         return None if pod_and_time is None else _status_of(*pod_and_time)
@@ -115,7 +115,7 @@ class DriverPod:
 
         Raises:
             InvalidRequestError: The worker may not read pods.
-            KubernetesError: Kubernetes does not answer.
+            KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         pod_and_time = self._read_if_exists()
         return pod_and_time is not None and pod_and_time[0].metadata.deletion_timestamp is not None
@@ -157,7 +157,7 @@ class DriverPod:
 
         Raises:
             InvalidRequestError: The worker may not delete pods.
-            KubernetesError: Kubernetes does not answer.
+            KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         if self._delete():
             return True

@@ -74,7 +74,7 @@ class PodSecrets:
         :returns: The settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
         :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it. Or
             the existing Secret of the library has other content. Or a setting has invalid options of Java.
-        :raises KubernetesError: Kubernetes does not answer.
+        :raises KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         library = self._library_files()
         files, settings, submission_settings = _distribute(secret_settings, public_settings, self._job_secret_name)
@@ -90,7 +90,7 @@ class PodSecrets:
         """Make the pod the owner of the job's Secret, and return whether the pod exists.
 
         :raises InvalidRequestError: The worker may not read the pod or change the Secret.
-        :raises KubernetesError: Kubernetes does not answer.
+        :raises KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         return self.pod.become_owner(self._job_secret_name)
 

@@ -101,7 +101,7 @@ class DriverHook(SparkSubmitHook):
 
         :param status: The phase of the pod, or the state of the YARN application.
         :raises InvalidRequestError: The worker may not read pods.
-        :raises KubernetesError: Kubernetes does not answer.
+        :raises KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         pod = None if self._pod_submission is None else self._pod_submission.pod
         if status not in _ACTIVE_PHASES or pod is None or not pod.is_being_deleted():

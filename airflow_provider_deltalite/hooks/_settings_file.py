@@ -25,8 +25,8 @@ _REMOVED_CHARACTERS = "".join(chr(code) for code in range(33) if chr(code) not i
 class SettingsFile:
     """The settings in the file of one job.
 
-    - `path`: the user's properties file, or None without one.
-    - `text`: the content of the user's properties file; empty without one, also for `spark-defaults.conf`.
+    - `path`: the user's properties file; None if the user names none.
+    - `text`: the content of the user's properties file; empty if `path` is None.
     - `settings`: the settings in the file.
     - `is_reduced`: whether `without` has removed some of its settings.
     """

@@ -11,7 +11,7 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the identity of the driver, and a kill that gives it time to clean up (`_driver.py`);
 - the decision whether the driver's state is tracked in its cluster (`_tracking.py`).
 
-It overrides private methods of the base class. Contract tests check them.
+This class overrides private methods of the base class. Contract tests check these methods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conversion of edges to OpenLineage datasets and facets.
 
-The module loads OpenLineage's client, so import it only if lineage is requested. A Delta input has the version that was
-read. An output has the version, the schema, the storage and the written rows, bytes and files. The run has the facet
-`deltalite` with the task's result, and the facet `test` with the results of its audits. The facet `deltalite`
+The module loads OpenLineage's client, so import it only if lineage is requested. A dataset has its storage and, as far
+as they are known, its version and its schema. An output also has the written rows, bytes and files. The run has the
+facet `deltalite` with the task's result, and the facet `test` with the results of its audits. The facet `deltalite`
 distinguishes a skipped run from a commit, and names the commit's version and transaction in the table's history.
 """
 
@@ -42,7 +42,7 @@ _DATA_FILE_FORMAT = "parquet"
 
 @attrs.define(kw_only=True)
 class DeltaliteRunFacet(RunFacet):
-    """The result of a task, with the field names of its XCom."""
+    """The result of a task. The names are those of the fields of its XCom, in camel case."""
 
     operation: str
     version: int | None = None

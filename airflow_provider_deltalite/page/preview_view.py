@@ -43,7 +43,7 @@ class RowChoice(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> RowChoice:
-        """Return the choice of a parameter; any other text chooses the rows of the version."""
+        """Return the choice that a parameter names; a text that names none chooses all rows of the version."""
         return cls(text) if text in (cls.NONE, cls.CHANGED) else cls.ALL
 
 

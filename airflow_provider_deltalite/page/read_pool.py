@@ -87,7 +87,7 @@ class _StorageQueues:
     threads: int = 0
 
     def next_read(self) -> Read[Any] | None:
-        """Wait for a read, and return it; None after `_IDLE_SECONDS` without one. Needs the lock of `changed`."""
+        """Wait for a read, and return it; None after `_IDLE_SECONDS` without a read. Needs the lock of `changed`."""
         if not self.changed.wait_for(lambda: self.urgent or self.not_urgent, _IDLE_SECONDS):
             return None
         return (self.urgent or self.not_urgent).popleft()

@@ -61,8 +61,8 @@ class State(StrEnum):
 class Result(Generic[T]):
     """The result of a read so far.
 
-    - `value`: the value that the read returned; None if it failed. While the read runs, or if none was necessary, it is
-      the cached value, or None without one.
+    - `value`: the value that the read returned; None if it failed. While the read runs, or if no read was necessary,
+      `value` is the cached value; None if the cache has no value.
     - `error`: the error of a failed read.
     - `age_seconds`: the age of the value.
     - `running_seconds`: how long a slow read has run.

@@ -36,7 +36,7 @@ class Roots:
         return first_listings
 
     def addresses(self, roots: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the addresses that are known so far, and sentences about patterns without a result."""
+        """Return the addresses that are known so far, and sentences about problems with patterns."""
         addresses: list[str] = []
         problems: list[str] = []
         for root in roots:

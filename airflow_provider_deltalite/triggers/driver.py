@@ -45,8 +45,8 @@ class SparkDriverTrigger(BaseTrigger):
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
-    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos. It also does if the
-        connection has a keytab and a principal.
+    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos, even if the
+        connection has no keytab and no principal.
     :param submitter: The dotted path and the arguments of the ``JobSubmitter`` that submitted the job; None for
         ``spark-submit``.
     """

@@ -93,12 +93,14 @@ async def test_an_event_names_the_partitions_whose_rows_changed(table):
     store = AssetStateStore()
     async with RunningTrigger(trigger(table, store)) as watching:
         await wait_until_started(store)
-        may_partition, june_partition = ({"country": "DE", "day": f"2026-0{month}-01"} for month in (5, 6))
-        table.commit(1, table.add(partition=june_partition, data_change=False), operation="OPTIMIZE")
-        table.commit(2, table.add(partition=may_partition), table.add(partition={**may_partition, "country": "FR"}))
+        partition_of_may, partition_of_june = ({"country": "DE", "day": f"2026-0{month}-01"} for month in (5, 6))
+        table.commit(1, table.add(partition=partition_of_june, data_change=False), operation="OPTIMIZE")
+        table.commit(
+            2, table.add(partition=partition_of_may), table.add(partition={**partition_of_may, "country": "FR"})
+        )
         partitions = (await watching.next_event())["partitions"]
         assert partitions == ["day=2026-05-01/country=DE", "day=2026-05-01/country=FR"]
-        table.commit(3, *(table.add(partition={**may_partition, "country": str(number)}) for number in range(101)))
+        table.commit(3, *(table.add(partition={**partition_of_may, "country": str(number)}) for number in range(101)))
         assert (await watching.next_event())["partitions"] is None
 
 

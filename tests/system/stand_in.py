@@ -19,13 +19,13 @@ plain(None, request.table, run=identity.app_id, ids=[int(request.user_metadata)]
 """
 
 
-def commit_instead_of_spark(program: Path) -> None:
+def write_committing_stand_in(program: Path) -> None:
     """Write an executable that a DAG uses as `spark_binary`. The row's id is the number in `user_metadata`."""
     program.write_text(PROGRAM)
     program.chmod(0o755)
 
 
-def ask_instead_of_spark(program: Path, job: str) -> None:
+def write_asking_stand_in(program: Path, job: str) -> None:
     """Write an executable that a DAG uses as `spark_binary`. It runs the program `job` of `tests.support.asking`."""
     program.write_text(f"""\
 #!{sys.executable}

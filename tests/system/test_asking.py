@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.programs import plain
 from tests.support.asking import AskingJob, code_in
-from tests.system.stand_in import ask_instead_of_spark
+from tests.system.stand_in import write_asking_stand_in
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
@@ -62,7 +62,7 @@ def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
     job = AskingJob(home)
     job.set_bad_rows(3)
     program = home / "asking-spark"
-    ask_instead_of_spark(program, job.program)
+    write_asking_stand_in(program, job.program)
     table = home / "lake" / "asked"
     plain(None, str(table), run="another", ids=[0])
     whole_airflow.add_dag("asked", DAG.format(program=str(program)))

@@ -11,7 +11,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.faults.programs import plain
 from tests.support.airflow_processes import midnight
-from tests.system.stand_in import commit_instead_of_spark
+from tests.system.stand_in import write_committing_stand_in
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
@@ -40,7 +40,7 @@ def ids_without_newest_day(table):
 def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfill(whole_airflow, tmp_path):
     table, program = str(tmp_path / "days"), tmp_path / "commits"
     plain(None, table, run="another", ids=[0])  # another run creates the table with one row
-    commit_instead_of_spark(program)
+    write_committing_stand_in(program)
     whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
     backwards = {"run_backwards": True, "max_active_runs": 1}
     whole_airflow.backfill("days", midnight("2026-03-01"), midnight("2026-03-03"), **backwards)

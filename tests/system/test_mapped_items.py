@@ -8,7 +8,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.programs import plain
-from tests.system.stand_in import commit_instead_of_spark
+from tests.system.stand_in import write_committing_stand_in
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
@@ -47,7 +47,7 @@ def test_moved_items_are_rejected_by_map_index_and_recognized_by_key(whole_airfl
     items_file.write_text(json.dumps([1, 2]))
     for table in tables.values():
         plain(None, table, run="another", ids=[0])
-    commit_instead_of_spark(program)
+    write_committing_stand_in(program)
     whole_airflow.add_dag("mapped_items", DAG.format(items_file=str(items_file), program=str(program), **tables))
     run_id = whole_airflow.run("mapped_items", timeout=300)
     assert [ids(table) for table in tables.values()] == [[0, 1, 2]] * 2

@@ -8,7 +8,7 @@ from deltalite import DeltaTable
 from tests.faults.programs import plain
 from tests.support.airflow_processes import WholeAirflow
 from tests.support.postgres import postgres
-from tests.system.stand_in import commit_instead_of_spark
+from tests.system.stand_in import write_committing_stand_in
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
@@ -27,7 +27,7 @@ with DAG("nightly", schedule=None):
 def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole_airflow, tmp_path):
     table, program = str(tmp_path / "shared"), tmp_path / "commits"
     plain(None, table, run="another", ids=[0])
-    commit_instead_of_spark(program)
+    write_committing_stand_in(program)
     dag = DAG.format(table=table, program=str(program))
 
     def run_dag(airflow, number):

@@ -67,7 +67,7 @@ with DAG("page_mend", schedule=None, params={"table": Param(type="string"), "sto
 
 @pytest.fixture
 def airflow(tmp_path):
-    """An Airflow in which `ann` is an admin, and `bob` may read the DAG `page_stock` only."""
+    """An Airflow in which `ann` is an admin, and `bob` may read only the DAG `page_stock`."""
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps(PASSWORDS))
     variables = {

@@ -1,4 +1,4 @@
-"""The Airflow of the system tests: it runs a new DAG, and its tasks are processes."""
+"""The Airflow of the system tests runs a new DAG, and shows the result, the log and the attempt of its task."""
 
 from __future__ import annotations
 
