@@ -49,7 +49,7 @@ class DeltaJobError(AirflowException):
 
 
 class DeltaApprovalNeeded(AirflowFailException):
-    """A person must decide on audits of level `ask`. If the operator knows the question, it asks instead of failing."""
+    """A person must decide on audits of level `ask`. The operator asks instead, if it knows the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

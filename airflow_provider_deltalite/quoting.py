@@ -44,7 +44,7 @@ def sql_literal(value: object) -> str:  # noqa: C901  one case for each type
         case bytes():
             return f"X'{value.hex()}'"
         case datetime():
-            return _timestamp(value)
+            return _timestamp_literal(value)
         case date():
             return f"DATE'{value.isoformat()}'"
         case list() | tuple() | set() | frozenset():
@@ -123,7 +123,7 @@ def _text_literal(text: str) -> str:
         return _reject(text, "it contains half of a surrogate pair")
 
 
-def _timestamp(moment: datetime) -> str:
+def _timestamp_literal(moment: datetime) -> str:
     if moment != moment:  # noqa: PLR0124  pandas' NaT ("not a time") is a datetime
         return _reject(moment, "it is not a time")
     if moment.tzinfo is None:

@@ -37,8 +37,8 @@ def delta_asset(
     """Return the asset of a Delta table; every spelling of the address gives the same name and URI.
 
     A DAG that is scheduled on the asset starts after a task that has the asset among its ``outlets``. With ``watch``
-    the DAG starts after a commit of any writer. Use only one of the two, because a task's commit to a watched table
-    sends two events.
+    the DAG starts after a commit of any writer. Use only one of the two: a task's commit to a watched table sends two
+    events.
 
     :param table: The table's address as in an operator, but not a template.
     :param watch: Let the triggerer watch the table while a DAG that is scheduled on the asset is active (not paused).
@@ -181,7 +181,7 @@ def _parse_event(extra: Mapping[str, Any]) -> DeltaEvent | None:
                 commit_timestamp=payload.get("commit_timestamp"),
                 reset=bool(payload.get("reset")),
                 gap=bool(payload.get("gap")),
-                partitions=_partitions(payload),
+                partitions=_partition_names(payload),
             )
         case {"table": str() as table, "version": int() as version}:
             operation = extra.get("operation")
@@ -194,13 +194,13 @@ def _parse_event(extra: Mapping[str, Any]) -> DeltaEvent | None:
                 data_changed=None,
                 commit_timestamp=extra.get("timestamp"),
                 watched=False,
-                partitions=_partitions(extra),
+                partitions=_partition_names(extra),
             )
         case _:
             return None
 
 
-def _partitions(values: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _partition_names(values: Mapping[str, Any]) -> tuple[str, ...] | None:
     names = values.get("partitions")
     return None if names is None else tuple(names)
 

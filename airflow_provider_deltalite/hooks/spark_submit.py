@@ -383,9 +383,10 @@ class DeltaSparkSubmitHook(TrackingHook):
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         with self._levelled_log():
-            super()._process_spark_submit_log(self._output.to_log(self._observe(bounded_lines(itr))))
+            super()._process_spark_submit_log(self._output.to_log(self._pass_to_reports(bounded_lines(itr))))
 
-    def _observe(self, lines: Iterator[Any]) -> Iterator[Any]:
+    def _pass_to_reports(self, lines: Iterator[Any]) -> Iterator[Any]:
+        """Yield the lines. `ClusterReports` reads each line first."""
         for line in lines:
             self._reports.read(line)
             yield line

@@ -309,5 +309,6 @@ def _kwargs(trigger: Trigger) -> Mapping[str, Any] | None:
 
 
 def _text(values: Any, name: str) -> str | None:
+    """Return the text with this name in a mapping; None if there is no such text, or if it is empty."""
     value = values.get(name) if isinstance(values, Mapping) else None
     return value if isinstance(value, str) and value else None

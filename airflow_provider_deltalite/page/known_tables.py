@@ -130,7 +130,7 @@ def known_tables(
     uses: dict[str, list[KnownTable]] = defaultdict(list)
     starts = _parsed_starts(storage_conn_ids)
     for asset in assets:
-        location = _location(asset)
+        location = _location_of_asset(asset)
         if location is not None:
             conn_id = asset.watched_conn_id or asset.conn_id or _conn_id_of(location, starts)
             table = replace(
@@ -141,7 +141,7 @@ def known_tables(
             )
             uses[table.key].append(table)
     for root in roots:
-        location = _parsed(root)
+        location = _location_of_address(root)
         if location is not None:
             table = replace(_table_at(location, _conn_id_of(location, starts)), is_root=True)
             uses[table.key].append(table)
@@ -156,7 +156,7 @@ def known_tables(
 
 def key_of(address: str) -> str | None:
     """Return the key of a table's address; None if the address is invalid."""
-    location = _parsed(address)
+    location = _location_of_address(address)
     return None if location is None else _key(location)
 
 
@@ -165,7 +165,7 @@ def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
 
     The result is None if no beginning matches, and for a local or an invalid address.
     """
-    location = _parsed(address)
+    location = _location_of_address(address)
     return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
 
 
@@ -200,27 +200,27 @@ def _may_see(use: KnownTable, rights: UserRights) -> bool:
     return any(rights.may_read_asset(asset_id) for asset_id in use.asset_ids)
 
 
-def _location(asset: AssetFacts) -> TableLocation | None:
+def _location_of_asset(asset: AssetFacts) -> TableLocation | None:
     """Return the address of an asset that may be a table; None for any other asset.
 
     The address is the one that a watcher of this package polls. Without a watcher, the name of the asset must be its
     URI, as in `delta_asset`, and the URI must have the scheme of a storage that can hold tables.
     """
     if asset.watched_table is not None:
-        return _parsed(asset.watched_table)
+        return _location_of_address(asset.watched_table)
     if asset.name != asset.uri or ":" not in asset.uri:
         return None
-    location = _parsed(asset.uri)
+    location = _location_of_address(asset.uri)
     return location if location is not None and location.scheme in TABLE_SCHEMES else None
 
 
 def _written_location(address: str) -> TableLocation | None:
     """Return the address of a table that a task wrote; None if it is relative to a folder of the worker, or masked."""
     is_complete = address.startswith("/") or address.partition(":/")[0].lower() in TABLE_SCHEMES
-    return _parsed(address) if is_complete and _MASK not in address else None
+    return _location_of_address(address) if is_complete and _MASK not in address else None
 
 
-def _parsed(address: str) -> TableLocation | None:
+def _location_of_address(address: str) -> TableLocation | None:
     try:
         return parse_location(address)
     except DeltaLiteError:
@@ -242,7 +242,7 @@ def _key(location: TableLocation) -> str:
 
 def _parsed_starts(conn_ids: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the canonical beginnings of addresses with their connections, the longest first."""
-    parsed = [(_parsed(beginning), conn_id) for beginning, conn_id in conn_ids.items()]
+    parsed = [(_location_of_address(beginning), conn_id) for beginning, conn_id in conn_ids.items()]
     starts = [(f"{canonical_address(start).rstrip('/')}/", conn_id) for start, conn_id in parsed if start is not None]
     return sorted(starts, key=lambda start: len(start[0]), reverse=True)
 

@@ -124,7 +124,7 @@ class TableReader:
         """Look up the overview of a table, at most `max_age_seconds` old. A list of tables is not urgent."""
         key = ("overview", table.key, table.conn_id)
 
-        def run(store: LogStore) -> TableOverview:
+        def read_value(store: LogStore) -> TableOverview:
             cached, measured = self._cache.get(key), self._cache.get(("measured", table.key, table.conn_id))
             is_measured = measured is not None and self._cache.age_of(measured) < _MAX_HEALTH_AGE_SECONDS
             earlier_overview = cached.value if cached is not None and is_measured else None
@@ -133,13 +133,13 @@ class TableReader:
                 self._cache.put(("measured", table.key, table.conn_id), overview.version)
             return overview
 
-        return self._look_up(table, key, run, max_age_seconds=max_age_seconds, is_urgent=is_urgent)
+        return self._look_up(table, key, read_value, max_age_seconds=max_age_seconds, is_urgent=is_urgent)
 
     def measures(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[TableMeasures]:
         """Look up the measures of the version of an overview, for a table with very many files."""
         newest_key = ("newest measures", table.key, table.conn_id, overview.table_id)
 
-        def run(store: LogStore) -> TableMeasures:
+        def read_value(store: LogStore) -> TableMeasures:
             newest = self._cache.get(newest_key)
             measures = read_measures(
                 store,
@@ -153,7 +153,12 @@ class TableReader:
 
         key = ("measures", table.key, table.conn_id, overview.table_id, overview.version)
         return self._look_up(
-            table, key, run, max_age_seconds=_MAX_HEALTH_AGE_SECONDS, is_urgent=is_urgent, pool=self._measuring_pool
+            table,
+            key,
+            read_value,
+            max_age_seconds=_MAX_HEALTH_AGE_SECONDS,
+            is_urgent=is_urgent,
+            pool=self._measuring_pool,
         )
 
     def columns(self, table: KnownTable, overview: TableOverview) -> Lookup[tuple[ColumnStatistics | None, ...]]:
@@ -171,18 +176,18 @@ class TableReader:
     def commits(self, table: KnownTable, table_id: str, *, up_to: int, limit: int) -> Lookup[tuple[CommitEntry, ...]]:
         """Look up at most `limit` commits, newest first, from the version `up_to` (inclusive)."""
 
-        def run(store: LogStore) -> tuple[CommitEntry, ...]:
+        def read_value(store: LogStore) -> tuple[CommitEntry, ...]:
             snapshot = Snapshot.load(store)
             return tuple(commit_entries(store, snapshot, up_to_version=up_to, limit=limit))
 
         key = ("commits", table.key, table.conn_id, table_id, up_to, limit)
-        return self._look_up(table, key, run, max_age_seconds=_ANY_AGE)
+        return self._look_up(table, key, read_value, max_age_seconds=_ANY_AGE)
 
     def growth(self, table: KnownTable, overview: TableOverview, *, is_urgent: bool = True) -> Lookup[Growth]:
         """Look up the totals of the newest versions up to the version of an overview."""
         newest_key = ("growth", table.key, table.conn_id, overview.table_id)
 
-        def run(store: LogStore) -> Growth:
+        def read_value(store: LogStore) -> Growth:
             cached = self._cache.get(newest_key)
             growth = read_growth(
                 Snapshot.load(store, overview.version),
@@ -198,7 +203,7 @@ class TableReader:
             return growth
 
         key = (*newest_key, overview.version)
-        return self._look_up(table, key, run, max_age_seconds=_ANY_AGE, is_urgent=is_urgent)
+        return self._look_up(table, key, read_value, max_age_seconds=_ANY_AGE, is_urgent=is_urgent)
 
     def changes(self, table: KnownTable, table_id: str, version: int) -> Lookup[VersionChanges]:
         """Look up the differences of a version from the version before."""
@@ -223,11 +228,11 @@ class TableReader:
         cached = self._cache.get(key)
         is_cut = cached is not None and cached.value.limit is Limit.SECONDS
 
-        def run(store: LogStore) -> RowPreview:
+        def read_value(store: LogStore) -> RowPreview:
             read = read_changed_rows if is_of_changes else read_preview
             return read(store, version, conditions, max_seconds=max_seconds)
 
-        return self._look_up(table, key, run, max_age_seconds=_NOT_CACHED if is_cut else _MAX_ROWS_AGE_SECONDS)
+        return self._look_up(table, key, read_value, max_age_seconds=_NOT_CACHED if is_cut else _MAX_ROWS_AGE_SECONDS)
 
     def commits_of_run(
         self, table: KnownTable, *, dag_id: str, run_id: str, task_id: str, map_index: int, since_ms: int
@@ -243,19 +248,19 @@ class TableReader:
                 return False
             return run.map_index == map_index or (run.map_index is None and map_index < 0)
 
-        def run(store: LogStore) -> tuple[CommitEntry, ...]:
+        def read_value(store: LogStore) -> tuple[CommitEntry, ...]:
             snapshot = Snapshot.load(store)
             entries = entries_since(store, snapshot, since_ms=since_ms, limit=_MAX_SEARCHED_COMMITS)
             return tuple(islice(filter(is_of_run, entries), _MAX_COMMITS_OF_RUN))
 
         key = ("run", table.key, table.conn_id, dag_id, run_id, task_id, map_index, since_ms)
-        return self._look_up(table, key, run, max_age_seconds=1.0)
+        return self._look_up(table, key, read_value, max_age_seconds=1.0)
 
     def _look_up(
         self,
         table: KnownTable,
         key: Hashable,
-        run: Callable[[LogStore], T],
+        read_value: Callable[[LogStore], T],
         *,
         max_age_seconds: float,
         is_urgent: bool = True,
@@ -270,7 +275,7 @@ class TableReader:
 
         def read() -> T:
             try:
-                value = run(self._open_store(table.address, table.conn_id))
+                value = read_value(self._open_store(table.address, table.conn_id))
             except TableNotFoundError:  # the first commit may follow soon
                 raise
             except Exception as error:

@@ -48,23 +48,23 @@ async def start_run(request: Request, airflow_path: str, dag_id: str, conf: Mapp
     transport = httpx.ASGITransport(request.scope[AIRFLOW_APP], raise_app_exceptions=False)
     headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
     async with httpx.AsyncClient(transport=transport, base_url="http://airflow") as client:
-        answer = await client.post(
+        response = await client.post(
             f"{airflow_path}/api/v2/dags/{quote(dag_id, safe='')}/dagRuns",
             json={"logical_date": None, "conf": dict(conf)},
             headers=headers,
         )
-    return _parsed(answer)
+    return _answer_in(response)
 
 
-def _parsed(answer: httpx.Response) -> RunStartAnswer:
+def _answer_in(response: httpx.Response) -> RunStartAnswer:
     try:
-        values = answer.json()
+        values = response.json()
     except ValueError:
         values = {}
     match values:
-        case {"dag_run_id": str() as run_id} if answer.is_success:
-            return RunStartAnswer(status=answer.status_code, run_id=run_id)
+        case {"dag_run_id": str() as run_id} if response.is_success:
+            return RunStartAnswer(status=response.status_code, run_id=run_id)
         case {"detail": detail}:
-            return RunStartAnswer(status=answer.status_code, problem=shown_text(detail, max_length=600))
+            return RunStartAnswer(status=response.status_code, problem=shown_text(detail, max_length=600))
         case _:
-            return RunStartAnswer(status=answer.status_code, problem=_NO_REASON)
+            return RunStartAnswer(status=response.status_code, problem=_NO_REASON)

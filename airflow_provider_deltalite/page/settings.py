@@ -44,7 +44,7 @@ def read_settings() -> PageSettings:
     return PageSettings(
         roots=tuple(filter(None, roots)),
         storage_conn_ids=_conn_ids(problems),
-        timeout_seconds=_seconds(problems),
+        timeout_seconds=_timeout_seconds(problems),
         shows_rows=_shows_rows(problems),
         maintenance_dag=(conf.get(_SECTION, "ui_maintenance_dag", fallback="") or "").strip(),
         problems=tuple(problems),
@@ -76,7 +76,7 @@ def _shows_rows(problems: list[str]) -> bool:
         return False
 
 
-def _seconds(problems: list[str]) -> float:
+def _timeout_seconds(problems: list[str]) -> float:
     text = conf.get(_SECTION, "ui_timeout", fallback=None) or str(_DEFAULT_SECONDS)
     try:
         seconds = float(text)
