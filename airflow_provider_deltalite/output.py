@@ -5,7 +5,7 @@
 - Every other line is logged at the level that the line names. Airflow shows Spark's lines folded, as groups between the
   job's own lines.
 - Empty lines, and Spark's lines below a level, are not logged. Airflow's hook still reads Spark's lines, because they
-  contain application ids and exit codes. The newest ones are kept for the log of a job that fails.
+  contain application ids and exit codes. The newest of these lines are kept for the log of a job that fails.
 
 A line may quote untrusted data. So control characters become escapes, commands that begin or end a group lose their
 effect, and the module logs a long line in parts.

@@ -70,7 +70,7 @@ class PodSecrets:
         """Create the job's Secret, and the Secret of the library if it is missing. Clean up Secrets of killed workers.
 
         :param secret_settings: The secret settings of the job.
-        :param public_settings: Its other settings.
+        :param public_settings: The other settings of the job.
         :returns: The settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
         :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it. Or
             the existing Secret of the library has other content. Or a setting has invalid options of Java.

@@ -30,7 +30,7 @@ from deltalite.errors import InvalidRequestError
 LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
 JOB_LABELS = {**LABELS, "app.kubernetes.io/component": "job"}
 POD_ANNOTATION = "airflow-provider-deltalite/driver-pod"  # its value is the name of the driver's pod
-# An unowned Secret that is older than this belongs to no `spark-submit` that may still create its pod.
+# After this time, no `spark-submit` creates the pod of a Secret any more.
 _MAX_SUBMISSION_SECONDS = 3600
 
 _log = logging.getLogger(__name__)

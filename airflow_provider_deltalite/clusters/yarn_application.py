@@ -44,7 +44,7 @@ class YarnApplication(SparkSubmitHook):
 
         Raises:
             InvalidRequestError: The ResourceManager refuses the request, or the connection does not name it.
-            YarnError: The ResourceManager does not answer, or its answer describes no application.
+            YarnError: See `application_state`.
         """
         try:
             address, auth = self._get_yarn_rm_base_url(), self._resolved_yarn_rm_auth

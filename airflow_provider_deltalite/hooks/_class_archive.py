@@ -63,7 +63,7 @@ def archive_use() -> ArchiveUse:
         return ArchiveUse(text)
     except ValueError:
         _log.warning(
-            "Using no class archive: [deltalite] class_archive is '%s'. Set it to %s.",
+            "Using no class archive: [deltalite] class_archive is '%s'. Set it to one of %s.",
             text,
             ", ".join(f"'{value}'" for value in ArchiveUse),
         )

@@ -90,7 +90,7 @@ class DagState:
 
 
 class AirflowDatabase:
-    """Queries of the metadata database. Each opens a session for itself."""
+    """Queries of the metadata database. Each method opens a session, and closes it."""
 
     def assets(self) -> list[AssetFacts]:
         """Return the active assets, with the tasks and DAGs that use them."""
@@ -292,7 +292,7 @@ def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
 
 
 def _parsed(text: object) -> Any:
-    """Return the value of a JSON text; None for an invalid one. No class of a value is ever constructed."""
+    """Return the value of a JSON text; None if the text is invalid. The function makes no object of a named class."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The button that starts the maintenance of a table, as values for the template, or the sentence why it is missing."""
+"""The button that starts the maintenance of a table, as values for the template, or why the page has no button."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_no_archive_is_used_or_made_if_the_setting_is_off_or_invalid(worker, mon
     assert worker.runs == 0 and not private_folder_path().exists()
     make_archive(worker.program, worker.environ)
     assert options_with_archive(launch(worker), {}) is None
-    assert ("Set it to 'use', 'auto', 'off'" in caplog.text) == (setting == "always")
+    assert ("Set it to one of 'use', 'auto', 'off'" in caplog.text) == (setting == "always")
 
 
 def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplog):
