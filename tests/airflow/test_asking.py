@@ -207,7 +207,7 @@ def test_the_first_question_of_a_later_attempt_needs_no_code(table, context, job
 
 
 @since_3_3
-def test_the_run_after_an_answer_does_not_join_the_job_that_asked(table, context, job, questions):
+def test_after_an_answer_the_task_does_not_join_the_job_that_asked(table, context, job, questions):
     state = context["task_state_store"]
     first_keys = ("spark_job_id_0", "deltalite_nonce_0", "k8s_driver_status_0")
     for key in first_keys:

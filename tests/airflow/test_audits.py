@@ -108,7 +108,7 @@ def test_the_address_of_another_table_has_no_parent_folder():
         DeltaCheckOperator(task_id="t", table="/t", audits=[audit])
 
 
-def test_audits_do_not_change_the_digest_of_a_request():
+def test_an_audit_that_leaves_out_no_rows_keeps_the_digest_of_a_request():
     request = DeleteRequest(table="/t", condition="a")
     with_audits = DeleteRequest(table="/t", condition="a", audits=(Audit(**NO_NULL),))
     assert request_digests(request) == request_digests(with_audits)

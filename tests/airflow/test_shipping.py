@@ -250,7 +250,7 @@ with shipping.ship_job("write", lambda nonce: "{}") as job:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_name_taken", [False, True], ids=["the shared folder", "a private folder"])
-def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary_folder, is_name_taken, monkeypatch):
+def test_files_of_a_killed_worker_are_removed_after_an_hour(temporary_folder, is_name_taken, monkeypatch):
     if is_name_taken:
         create_file(temporary_folder / f"airflow-provider-deltalite-{os.getuid()}")
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(temporary_folder)], stdout=subprocess.PIPE, text=True)

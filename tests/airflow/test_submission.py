@@ -85,7 +85,7 @@ def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_
     assert not Path(argv[-1]).exists()
 
 
-def test_the_log_has_all_lines_except_markers(table, spark_submit, context, capsys):
+def test_the_log_has_the_lines_of_spark_and_no_markers(table, spark_submit, context, capsys):
     spark_submit.set_script(PRINT_RESULT)
     operator(table).execute(context)
     log = capsys.readouterr().out

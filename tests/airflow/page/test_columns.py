@@ -48,7 +48,7 @@ def test_the_schema_has_nulls_and_the_smallest_and_largest_values(delta_page, or
 
 @pytest.mark.parametrize("path", ["", "/columns"])
 @pytest.mark.parametrize(("is_switched_on", "has_right"), [(False, True), (True, False)])
-def test_values_need_the_switch_and_the_right_on_rows(delta_page, orders, path, is_switched_on, has_right):
+def test_values_need_the_setting_and_the_right_on_rows(delta_page, orders, path, is_switched_on, has_right):
     delta_page.settings = {"shows_rows": is_switched_on}
     delta_page.users["ann"] = Rights(rows=has_right)
     html = delta_page.get(f"/tables/{orders}{path}")

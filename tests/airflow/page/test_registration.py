@@ -62,7 +62,7 @@ def test_the_plugin_keeps_its_macros_whatever_the_settings_are(monkeypatch, capl
         ("/airflow", -1, None),
     ],
 )
-def test_the_address_of_a_tab_is_known_with_a_web_address_of_airflow(monkeypatch, enabled, base_url, map_index, page):
+def test_a_tab_has_an_address_only_if_airflow_has_a_web_address(monkeypatch, enabled, base_url, map_index, page):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     assert registration.task_page("d", "m+1", "g.t", map_index) == page
 

@@ -204,13 +204,13 @@ def test_the_connection_of_a_table_opens_it(delta_page):
 
 
 @pytest.mark.parametrize(("role", "may_read"), [("VIEWER", False), ("USER", False), ("OP", True), ("ADMIN", True)])
-def test_the_simple_auth_manager_allows_rows_to_operators(monkeypatch, role, may_read):
+def test_the_simple_auth_manager_allows_rows_to_the_roles_op_and_admin(monkeypatch, role, may_read):
     monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
     rights = access.AirflowRights(SimpleAuthManagerUser(username="ann", role=role))
     assert rights.may_read_rows() is may_read
 
 
-def test_rows_need_the_custom_view(monkeypatch):
+def test_rows_need_the_permission_for_the_custom_view(monkeypatch):
     """An auth manager with roles refuses a view without a permission."""
 
     class Manager(SimpleAuthManager):

@@ -150,7 +150,7 @@ def test_only_phases_with_a_known_name_and_valid_seconds_are_shown(sales_page, r
     assert html.count("<dt><svg") == 2
 
 
-def test_a_task_whose_table_is_not_known_shows_its_result_only(sales_page, tmp_path):
+def test_the_page_of_a_task_with_an_unknown_table_shows_only_the_result(sales_page, tmp_path):
     sales_page.database.attempts_of["sales", RUN, "other", -1] = [attempt(1, "success")]
     sales_page.database.results_of["sales", RUN] = [result(tmp_path / "unknown", task_id="other", version=3)]
     text = words(sales_page.get(f"/task/sales/other/-1/{RUN}"))
