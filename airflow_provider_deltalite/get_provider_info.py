@@ -122,8 +122,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "ui_timeout": {
                         "description": (
-                            "How many seconds the page 'Delta tables' waits for storage, at most 120. The list of "
-                            "tables waits a few seconds at most, unless it has no table to show yet."
+                            "The time in seconds that the page 'Delta tables' waits for storage, up to 120. The list "
+                            "of tables waits only a few seconds, unless it has no table to show yet."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",
