@@ -84,7 +84,7 @@ class JobSubmitter(Protocol):
     def read_log(self, job_id: str) -> Iterable[str]:
         """Return the lines of the driver's output, at least the last ones. Called after the job has ended.
 
-        Without the lines, the operator finds a commit in the table's log, but no error and no metrics.
+        Without the lines, the operator finds a commit in the table's log, but not the job's error.
         """
 
     def kill(self, job_id: str) -> None:
@@ -93,7 +93,7 @@ class JobSubmitter(Protocol):
     def clean_up(self, job_id: str) -> None:
         """Remove the copies of the files.
 
-        The operator calls this after the end of the job, or after `kill`, even if `kill` failed. It may call it twice.
+        The operator calls this once or twice, after the job's end or after `kill`, even if `kill` failed.
         """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
 The library is the installed `deltalite` package without the parts that no job imports, as a zip file for `--py-files`,
-so that the driver runs the code of the worker. The name of the zip contains a hash of the sources, so an existing zip
-is not packed again. The zip is in a folder of this user below the temporary folder. `cache_folder` says when the task
-uses a new folder instead.
+so that the driver runs the code of the worker. The name of the zip contains a hash of the sources and the Python
+version, so an existing zip is not packed again. The zip is in a folder of this user below the temporary folder.
+`cache_folder` says when the task uses a new folder instead.
 
 The zip also has the compiled modules. So a driver with the worker's version of Python does not compile them, and each
 job starts a second earlier. A driver with another version uses the sources.
@@ -48,7 +48,7 @@ _FALLBACK_PREFIX = f"{FOLDER_PREFIX}task-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
 _COMPILED_SUFFIX = ".pyc"
 NOT_FOR_JOBS = ("cli", "installation", "new_files.py", "watch.py")  # parts of the library that no job imports
-_UNCHECKED_HASH = (0b01).to_bytes(4, "little")  # PEP 552: the flags of a module that Python uses without its source
+_UNCHECKED_HASH = (0b01).to_bytes(4, "little")  # PEP 552: Python does not compare the module with its source
 # A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
 _MIN_UNUSED_ZIP_AGE_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
@@ -56,7 +56,7 @@ _MIN_UNUSED_ZIP_AGE_SECONDS = 7 * 86400.0  # a driver imports from its zip as lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedJob:
-    """The files of one job, as absolute paths on this worker. The request and every marker line contain `nonce`."""
+    """The files of one job, as absolute paths on this worker. The request and the job's markers contain `nonce`."""
 
     script: str
     library: str

@@ -4,8 +4,8 @@ The task `totals` computes the totals of one day from the table `orders`, and re
 `order_totals`. Other days do not change, so you can run the task again at any time. After a correction of the orders,
 clear the run: the new totals replace the old totals.
 
-The task `newest_version` fixes the version of `orders` first. So every retry computes from the same rows, even if other
-tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.
+The task `newest_version` runs first and returns the newest version of `orders`. Every retry of `totals` reads this
+version, even if other tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Undo a bad load.
 
-The first task checks the newest version of `orders`, then the version before it, until it finds a version without
-negative amounts. The second task restores the table to that version:
+The first task checks the versions of `orders` from the newest to older ones, until it finds a version without negative
+amounts. The second task restores the table to that version:
 
-- The restore is a new commit that copies no file. The bad versions stay in the history, and the change data feed
-  contains the removed rows.
+- The restore is a new commit that copies no file. The bad versions stay in the history. If the table has a change data
+  feed, the feed contains the removed rows.
 - If the newest version is valid, the restore only records the run.
 
 The worker reads only the column `amount`, and opens no file whose statistics exclude negative amounts. The Airflow

@@ -29,7 +29,7 @@ class PodSubmission:
     :param job: The files of the job.
     :param application: The name of the Spark application.
     :param conf: The user's settings of Spark.
-    :raises InvalidRequestError: The settings name the pod. Two tasks with one name would delete each other's pod.
+    :raises InvalidRequestError: The settings name the pod. Two tasks with one pod name would delete each other's pod.
     """
 
     pod: DriverPod | None = None  # None before `prepare` or `adopt`, and after a submission that created no pod
@@ -91,7 +91,10 @@ class PodSubmission:
             _log.warning("%s The job's Secret stays for now. A later task cleans it up.", error)
 
     def delete_pod(self) -> None:
-        """Delete the pod, if there may be one, and a Secret of the job that has no owner. The method logs a failure."""
+        """Delete the pod, and the job's Secret if it has no owner. Do nothing if `pod` is None.
+
+        The method logs a failure.
+        """
         if self.pod is None:
             return
         self.pod.kill()

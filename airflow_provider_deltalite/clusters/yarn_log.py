@@ -45,19 +45,19 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     Raises:
         DriverLogError: YARN has no container of the driver or no log of it, or does not answer.
     """
-    page_address = _address_of_logs_page(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
-    match = _LOGS_PAGE_PATTERN.match(page_address)
+    page_url = _logs_page_url(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
+    match = _LOGS_PAGE_PATTERN.match(page_url)
     if match is None:
         raise DriverLogError(
-            f"The ResourceManager names no address for the log of the driver of {application_id} ({page_address!r}). "
+            f"The ResourceManager names no address for the log of the driver of {application_id} ({page_url!r}). "
             "Either no driver started, or this user may not view the application."
         )
-    files = f"{match['node']}/ws/v1/node/containers/{match['container']}/logs"
+    logs_url = f"{match['node']}/ws/v1/node/containers/{match['container']}/logs"
     lines: dict[str, list[str]] = {"stderr": [], "stdout": []}
     errors = []
     for name in ("stdout", "stderr"):  # stdout has the result, so its error is raised
         try:
-            lines[name] = _lines(_get_file_with_retries(f"{files}/{name}?size=-{MAX_BYTES}", auth))
+            lines[name] = _lines(_get_file_with_retries(f"{logs_url}/{name}?size=-{MAX_BYTES}", auth))
         except DriverLogError as error:
             errors.append(error)
     if len(errors) == len(lines):
@@ -65,17 +65,17 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     return [*lines["stderr"], *lines["stdout"]]
 
 
-def _address_of_logs_page(application_json: str) -> str:
-    """Return the address of the page with the driver's logs; empty if YARN names none."""
+def _logs_page_url(application_json: str) -> str:
+    """Return the address of the web page with the driver's logs; empty if YARN has no such page."""
     try:
-        address: Any = json.loads(application_json)["app"].get("amContainerLogs", "")
+        url: Any = json.loads(application_json)["app"].get("amContainerLogs", "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DriverLogError(f"The ResourceManager's answer describes no application: {error!r}.") from error
-    return str(address)
+    return str(url)
 
 
 def _get_file_with_retries(url: str, auth: AuthBase | None) -> str:
-    """Return the text of a log file. If a request fails, pause and send it again, up to three times in all."""
+    """Return the text of a log file. Send at most three requests, with a pause between them."""
     for attempt in range(1, _ATTEMPTS):
         try:
             return _get_file(url, auth)
@@ -92,7 +92,7 @@ def _get_file(url: str, auth: AuthBase | None) -> str:
 
 
 def _get(url: str, auth: AuthBase | None) -> str:
-    """Return the text of an answer, or the end of it if it is too long."""
+    """Return the text of an answer, without the beginning of a long answer."""
     deadline = time.monotonic() + _MAX_ANSWER_SECONDS
     content = bytearray()
     try:

@@ -16,7 +16,7 @@ from deltalite.redaction import shows_secret
 if TYPE_CHECKING:
     from airflow_provider_deltalite.preflight import Launch
 
-_OPTION = "--properties-file"
+_FILE_OPTION = "--properties-file"
 # spark-submit removes these characters around a value (org.apache.spark.util.Utils.trimExceptCRLF).
 _REMOVED_CHARACTERS = "".join(chr(code) for code in range(33) if chr(code) not in "\r\n")
 
@@ -25,10 +25,10 @@ _REMOVED_CHARACTERS = "".join(chr(code) for code in range(33) if chr(code) not i
 class SettingsFile:
     """The settings in the file of one job.
 
-    - `path`: the user's properties file; None if the user names none.
+    - `path`: the user's properties file, or None without one.
     - `text`: the content of the user's properties file; empty if `path` is None.
-    - `settings`: the settings in the file.
-    - `is_reduced`: whether `without` has removed some of its settings.
+    - `settings`: the settings in the user's properties file or in `spark-defaults.conf`.
+    - `is_reduced`: whether `without` has removed some of the settings.
     """
 
     path: str | None
@@ -51,7 +51,7 @@ class SettingsFile:
         return replace(self, settings=kept_settings, is_reduced=is_reduced)
 
     def write_copy(self, arguments: list[str], copy: str, settings: Mapping[str, str]) -> list[str]:
-        """Write a private copy for `spark-submit`, and return the arguments that name the copy.
+        """Write a private copy for `spark-submit`, and return the arguments with the copy as the properties file.
 
         :param arguments: The arguments of `spark-submit`.
         :param copy: The path of the copy.
@@ -63,13 +63,13 @@ class SettingsFile:
             # A properties file replaces `spark-defaults.conf`, unless this option makes spark-submit read both. A
             # reduced copy has the settings of `spark-defaults.conf` that may stay, so spark-submit must not read both.
             defaults_option = [] if self.is_reduced else ["--load-spark-defaults"]
-            return [*arguments, _OPTION, copy, *defaults_option]
-        position = arguments.index(_OPTION) + 1
+            return [*arguments, _FILE_OPTION, copy, *defaults_option]
+        position = arguments.index(_FILE_OPTION) + 1
         return [*arguments[:position], copy, *arguments[position + 1 :]]
 
 
 def read_properties_file(path: str | None) -> SettingsFile:
-    """Return the user's properties file. Without one, the result is an empty file.
+    """Return the user's properties file. If `path` is None, the result has no settings.
 
     :raises InvalidRequestError: The worker cannot read the file.
     """

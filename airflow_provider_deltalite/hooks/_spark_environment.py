@@ -1,4 +1,4 @@
-"""Values for Spark from the worker's environment: the Python, Spark's folder, and the hosts of Spark's web pages."""
+"""Values that depend on this worker: the folder of Spark, the Python of a job, and the hosts of Spark's web pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def default_spark_home(launch: Launch) -> dict[str, str]:
     """Return the environment variable SPARK_HOME in cluster mode; empty in client mode, or if the variable is set.
 
     A `spark-submit` that pip installed asks a Python for the folder of Spark. In client mode, `default_python` names
-    this worker's Python. In cluster mode, `spark-submit` would ask the `python3` on the PATH, which may be another one.
+    this worker's Python. In cluster mode, `spark-submit` would ask the `python3` on the PATH, which may differ.
     """
     if not launch.in_cluster or "SPARK_HOME" in launch.environ:
         return {}
@@ -34,10 +34,10 @@ def default_spark_home(launch: Launch) -> dict[str, str]:
 def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:
     """Return the environment variable that makes Spark use this worker's Python; empty if the user names a Python.
 
-    An environment variable has the lowest precedence of all ways to name an interpreter.
+    All other ways to name a Python take precedence over this variable. The variable depends on the mode:
 
-    - With a local master, the driver and the executors use it.
-    - In client mode, only the driver uses it, because executors have other paths.
+    - With a local master, it names the Python of the driver and the executors.
+    - In client mode, it names only the Python of the driver, because executors have other paths.
     - In cluster mode there is no variable, because no Python of the job runs on this worker.
     """
     if launch.in_cluster or _PYTHON_VARIABLES & set(launch.environ) or _PYTHON_SETTINGS & set(conf):
@@ -48,9 +48,8 @@ def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]
 def hosts_of_web_pages(launch: Launch, conf: Mapping[str, object], servers: Iterable[str | None]) -> frozenset[str]:
     """Return the hosts that may serve the web pages of an application.
 
-    They are this worker, the master, and the hosts in Spark's settings, in Spark's variables and in `servers`.
-
-    :param servers: Addresses of other web servers, such as the history server.
+    They are the names and addresses of this worker, and the hosts in these addresses: the master, Spark's settings and
+    variables, and `servers`.
     """
     addresses: list[object] = [launch.master, *servers]
     addresses += [conf.get(setting) for setting in _UI_SETTINGS]
@@ -61,5 +60,5 @@ def hosts_of_web_pages(launch: Launch, conf: Mapping[str, object], servers: Iter
 
 def _names_of_this_worker() -> set[str]:
     interfaces = psutil.net_if_addrs().values()
-    ip_addresses = {entry.address.partition("%")[0] for interface in interfaces for entry in interface}
-    return {"localhost", socket.gethostname(), socket.getfqdn(), *ip_addresses}
+    addresses = {entry.address.partition("%")[0] for interface in interfaces for entry in interface}
+    return {"localhost", socket.gethostname(), socket.getfqdn(), *addresses}

@@ -1,9 +1,10 @@
 """Conversion of edges to OpenLineage datasets and facets.
 
-The module loads OpenLineage's client, so import it only if lineage is requested. A dataset has its storage and, as far
-as they are known, its version and its schema. An output also has the written rows, bytes and files. The run has the
-facet `deltalite` with the task's result, and the facet `test` with the results of its audits. The facet `deltalite`
-distinguishes a skipped run from a commit, and names the commit's version and transaction in the table's history.
+The module loads OpenLineage's client, so import it only if lineage is requested. A Delta input has the version that was
+read. An output has the version, the schema, the storage and the written rows, bytes and files. The run has the facet
+`deltalite` with the main fields of the task's result, and the facet `test` with the results of its audits. The facet
+`deltalite` distinguishes a skipped run from a commit, and names the commit's version and transaction in the table's
+history.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DATA_FILE_FORMAT = "parquet"
 
 @attrs.define(kw_only=True)
 class DeltaliteRunFacet(RunFacet):
-    """The result of a task. The names are those of the fields of its XCom, in camel case."""
+    """The result of a task: some fields of its XCom, with their names in camel case."""
 
     operation: str
     version: int | None = None
@@ -82,7 +83,7 @@ def plain_dataset(edge: Edge) -> Any:
 
 
 def _run_facets(result: OperationResult) -> dict[str, RunFacet]:
-    """Return the result and its audits as facets. A run that was skipped has run no audit."""
+    """Return the result and its audits as facets. A skipped run has none, because an earlier attempt ran the audits."""
     return {RUN_FACET: _run_facet(result), **run_facets_of_audits(() if result.skipped else result.audits or ())}
 
 

@@ -3,7 +3,7 @@
 Each command has a module in this package, and `main.py` lists them. The function `run` takes the parsed arguments and
 an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. Commands take a table's address and
 its storage options. Commands that read one version also take the version. `doctor` needs no table, `health` takes
-several tables and patterns, and `warm-up` takes none.
+several tables and patterns, and `warm-up` takes no table.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ Arguments = argparse.Namespace
 class Command:
     """One command of the command line.
 
-    `takes_version` is True if the user can choose the version to read, also in the address. `needs_table` is
-    False if the table is optional. `takes_tables` is True if the command takes several tables. `takes_table` is False
-    if the command reads no table. `description` is the help text: the module's docstring, which lists the JSON fields.
+    - `description`: the help text. It is the module's docstring, which lists the JSON fields.
+    - `takes_version`: whether the user can choose the version to read, with an option or in the address.
+    - `needs_table`: False if the table is optional.
+    - `takes_tables`: whether the command takes several tables.
+    - `takes_table`: False if the command has no argument for a table.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Command:
 
 
 def add_no_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the command has only the arguments of all commands."""
+    """Add nothing, for a command that has only the shared arguments."""
 
 
 def add_table_arguments(
@@ -82,7 +84,11 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:
-    """Add `--limit`. Without it, the command shows `default` lines, or all as JSON if `all_as_json`."""
+    """Add `--limit`, the maximum number of lines.
+
+    Without the option, the command shows at most `default` lines. If `all_as_json`, it then shows all lines as JSON.
+    `noun` names the lines in the help text, such as "rows".
+    """
     default_text = f"default: {default}; with --json: all" if all_as_json else f"default: {default}"
     parser.add_argument(
         "-n", "--limit", type=int, metavar="N", help=f"the maximum number of {noun} to show ({default_text})"

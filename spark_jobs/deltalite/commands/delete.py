@@ -54,7 +54,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot, _loads: Loads) -> Iterator[RowChange]:
     refuse_if_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
-    action = RowActionResolver.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
+    action = RowActionResolver.on_table(spark, base.schema, target.rules).delete_action(request.condition, "condition")
     if request.condition is not None:
         refuse_every_row(
             spark,

@@ -56,7 +56,7 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot, _loads: L
     target = unchanged_target(base)
     resolver = RowActionResolver.on_table(spark, base.schema, target.rules)
     assignments = resolver.assignments(request.set, "set")
-    action = resolver.update(request.condition, assignments, "set")
+    action = resolver.update_action(request.condition, assignments, "set")
     yield selected_change(spark, base, request.condition, action, target)
 
 

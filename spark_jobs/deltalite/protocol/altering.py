@@ -3,7 +3,7 @@
 The declaration adds and changes columns, and never removes a column. Columns are matched by name without regard to
 case, and the table's spelling and order stay. For a column that the table has:
 
-- A wider type replaces the type, if the table has type widening.
+- A wider type replaces the type, if the table has type widening. Any other change of a simple type is an error.
 - NOT NULL is added or removed, as declared.
 - A declared comment or default replaces the comment or default in the table. Otherwise these stay.
 - These cannot change: the expression of a generated column, the series of an identity column, and the length of a char
@@ -44,8 +44,8 @@ def altered_schema(table: StructType, declared: StructType, *, widens: bool, has
     return _Alteration(widens=widens, has_rows=has_rows).struct(table, declared, ())
 
 
-def is_computed(field: StructField) -> bool:
-    """Whether the column has a default, or the table computes its values."""
+def is_filled(field: StructField) -> bool:
+    """Whether the table fills the column if rows lack it: a default, generated or IDENTITY column."""
     return any(key in field.metadata for key in (*_UNCHANGEABLE_KEYS, DEFAULT))
 
 
@@ -66,7 +66,7 @@ def newly_required_columns(before: StructType, after: StructType) -> frozenset[s
 
 
 def _required_paths(field: StructField | None, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each NOT NULL field: the field itself and its members. `path` leads to the field."""
+    """Yield the path of each NOT NULL field among the field itself and its members. `path` is that of its parent."""
     if field is None:
         return
     if not field.nullable:
@@ -145,7 +145,7 @@ class _Alteration:
                 f"The new column '{name}' has a DEFAULT in `schema`, but it would be NULL in existing rows.",
                 remedy="Declare it without DEFAULT and fill it with an update. A later task can declare the DEFAULT.",
             )
-        if is_computed(field):
+        if is_filled(field):
             raise SchemaMismatchError(
                 f"The new column '{name}' is generated in `schema`, but it would be NULL in existing rows.",
                 remedy="Write the rows to a new table that has the column from the beginning.",

@@ -1,9 +1,9 @@
 """Writes checkpoints: classic ones, and V2 checkpoints with sidecars if the table's policy requires them.
 
-1. The writer counts the files in the encoded data before it publishes the checkpoint.
-2. It writes sidecars first, then the checkpoint in one put, and `_last_checkpoint` last. A killed process therefore
-   leaves no partial checkpoint.
-3. It keeps a readable checkpoint of the version, and replaces an unreadable checkpoint.
+- The writer counts the files in the encoded data before it publishes the checkpoint.
+- It writes sidecars first, then the checkpoint in one put, and `_last_checkpoint` last. A killed process therefore
+  leaves no partial checkpoint.
+- It keeps a readable checkpoint of the version, and replaces an unreadable checkpoint.
 
 Protocol: Checkpoints, V2 Spec, Sidecar Files, Last Checkpoint File.
 """
@@ -82,9 +82,10 @@ class Totals:
 def write_checkpoint(
     snapshot: Snapshot, *, now_ms: int, sidecar_actions: int = _MAX_SIDECAR_ACTIONS
 ) -> LastCheckpoint | None:
-    """Write the checkpoint of a snapshot, and point `_last_checkpoint` at it unless it names a newer one.
+    """Write the checkpoint of a snapshot, with at most `sidecar_actions` actions in a sidecar.
 
-    Returns None if the version already has a readable checkpoint; an older `_last_checkpoint` is then updated.
+    Returns None if the version already has a readable checkpoint. In both cases, the function points `_last_checkpoint`
+    at the checkpoint of the version, unless `_last_checkpoint` names a newer one.
 
     Raises:
         CorruptLogError: the encoded checkpoint does not hold the files of the snapshot; nothing is published.
@@ -97,7 +98,7 @@ def write_checkpoint(
         record_existing_checkpoint(snapshot.store, existing, file_count=file_count)
         return None
     while True:
-        with suppress(BlocksInvalidated):
+        with suppress(BlocksInvalidated):  # the snapshot now reads other log files, and their number is finite
             return _write_new_checkpoint(
                 snapshot, file_count=file_count, now_ms=now_ms, sidecar_actions=sidecar_actions
             )
@@ -106,7 +107,11 @@ def write_checkpoint(
 def _write_new_checkpoint(
     snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int
 ) -> LastCheckpoint | None:
-    """Write the checkpoint of a version that has none. Raises `BlocksInvalidated`, as `Snapshot.file_blocks`."""
+    """Write the checkpoint of a version that has none. Return None if another writer has written it meanwhile.
+
+    Raises:
+        BlocksInvalidated: as `Snapshot.file_blocks`.
+    """
     if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
@@ -120,7 +125,7 @@ def _write_new_checkpoint(
         if existing is not None and reloaded_count == file_count:
             record_existing_checkpoint(store, existing, file_count=file_count)
             return None
-        # The existing checkpoint is unreadable, so the new one replaces it.
+        # The existing checkpoint is unreadable or has another number of files, so the new checkpoint replaces it.
         store.write(name, encoded.data)
     return record_new_checkpoint(snapshot, Totals().plus(encoded))
 
@@ -184,16 +189,16 @@ def publish_v2(
     return record_new_checkpoint(snapshot, totals.plus(main_file))
 
 
-def check_file_count(snapshot: Snapshot, adds: int, expected: int) -> None:
+def check_file_count(snapshot: Snapshot, num_adds: int, expected_count: int) -> None:
     """Check that a checkpoint holds as many files as the snapshot.
 
     Raises:
         CorruptLogError: the numbers of files differ.
     """
-    if adds != expected:
+    if num_adds != expected_count:
         raise CorruptLogError(
             f"The checkpoint of version {snapshot.version} of {snapshot.store.root} would hold "
-            f"{counted(adds, 'file')} instead of {expected}; it was not published.",
+            f"{counted(num_adds, 'file')} instead of {expected_count}; it was not published.",
             remedy="This is a bug in the library; please report it with the table's log.",
         )
 
@@ -228,7 +233,10 @@ def _tags(sidecars: Totals) -> dict[str, str]:
 
 
 def record_new_checkpoint(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) -> LastCheckpoint:
-    """Point `_last_checkpoint` at a new checkpoint with these totals, unless it names a newer one."""
+    """Point `_last_checkpoint` at a new checkpoint with these totals, unless the file names a newer checkpoint.
+
+    `parts` is the number of files of a multi-part checkpoint, None for another checkpoint.
+    """
     hint = LastCheckpoint(
         version=snapshot.version,
         size=totals.num_actions,
@@ -241,9 +249,9 @@ def record_new_checkpoint(snapshot: Snapshot, totals: Totals, *, parts: int | No
 
 
 def record_existing_checkpoint(store: LogStore, existing: CheckpointFiles, *, file_count: int | None = None) -> None:
-    """Point `_last_checkpoint` at an existing checkpoint of unknown size, unless it names a newer one.
+    """Point `_last_checkpoint` at an existing checkpoint, unless the file names a newer checkpoint.
 
-    `file_count` is the number of active files, None if unknown.
+    The number of actions in the checkpoint is unknown. `file_count` is the number of active files, None if unknown.
     """
     hint = LastCheckpoint(version=existing.version, size=-1, parts=existing.parts, num_of_add_files=file_count)
     advance_last_checkpoint(store, hint)

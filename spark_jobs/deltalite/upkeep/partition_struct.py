@@ -1,7 +1,7 @@
 """Partition values as a struct (`partitionValues_parsed`): typed columns in addition to the texts of the log.
 
-Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the order
-of the metadata. A text that is not a valid value becomes null in the struct, so that it does not prevent all
+Each distinct text of a chunk is parsed once. The struct's fields are the partition columns by their physical names, in
+the order of the metadata. A text that is not a valid value becomes null in the struct, so that it does not prevent all
 checkpoints of a table. The checkpoint still holds the text. Protocol: Checkpoints (`partitionValues_parsed`), Partition
 Value Serialization.
 """
@@ -43,7 +43,7 @@ class PartitionStruct:
 def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
     """Return the texts of one column.
 
-    If a row lacks the key, `partition_text` looks for the key with different upper and lower case.
+    If a row lacks the key, `partition_text` returns the text of a key that differs only in case.
     """
     texts = pc.map_lookup(values, pa.scalar(key), "first")
     is_missing = pc.is_null(texts)

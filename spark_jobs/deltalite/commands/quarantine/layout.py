@@ -32,9 +32,9 @@ COLUMNS = StructType(
 - `record`: the text of the record.
 - `audit`: the name of the audit that rejected the row; null for a record that does not fit the schema.
 - `target`: the address of the table into which the run loads.
-- `run`, `txn_version`: the app id and the transaction version of the commit to the target. If a run writes again, or
-  runs share an idempotency key, the app id is the same, and the versions differ. A command without a run identity has a
-  random app id.
+- `run`, `txn_version`: the app id and the transaction version of the commit to the target. A run that writes again
+  keeps its app id, and runs with the same idempotency key share it. Each of their commits raises the version. A command
+  without a run identity has a random app id.
 - `at`: the time at which the run stored the row.
 """
 
@@ -45,7 +45,7 @@ def check_quarantine(snapshot: Snapshot) -> None:
     Raises:
         SchemaMismatchError: the table has other columns.
         InvalidRequestError: the transactions of the table expire.
-        AppendOnlyError: no row of the table can be replaced.
+        AppendOnlyError: the table is append-only.
         UnsupportedFeatureError: this release cannot write the table.
     """
     check_writable(snapshot.protocol, snapshot.metadata)
@@ -59,7 +59,7 @@ def check_quarantine(snapshot: Snapshot) -> None:
         )
     check_keeps_transactions(
         snapshot.configuration,
-        failure="Could not store bad rows",
+        failure=f"Could not store rejected rows in {snapshot.store.root}",
         effect="the transactions of runs, and a retry would store its rows twice",
         advice="Or give another quarantine.",
     )

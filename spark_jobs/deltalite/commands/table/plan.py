@@ -19,7 +19,7 @@ from deltalite.commands.common.write_target import (
 from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.protocol import type_widening
 from deltalite.protocol.actions import DomainMetadata, Metadata
-from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required_columns
+from deltalite.protocol.altering import altered_schema, changed_columns, is_filled, newly_required_columns
 from deltalite.protocol.clustering import (
     MAX_CLUSTERING_COLUMNS,
     check_keeps_clustering,
@@ -53,7 +53,7 @@ class Changes:
 
     - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
     - `required_columns`: the columns that become NOT NULL.
-    - `adds_computed_column`: whether a new column has a default or is computed, so that the table must not have rows.
+    - `adds_filled_column`: a new column is a default, generated or IDENTITY column, so the table must not have rows.
     - `dropped_features`: the features of the table that the request drops.
 
     The other fields are for the table's history.
@@ -64,7 +64,7 @@ class Changes:
     properties: Mapping[str, str | None]
     constraint_keys: frozenset[str]
     required_columns: frozenset[str] = frozenset()
-    adds_computed_column: bool = False
+    adds_filled_column: bool = False
     dropped_features: tuple[str, ...] = ()
     description: str | None = None
     cluster_by: tuple[str, ...] | None = None
@@ -77,7 +77,7 @@ class Changes:
     @property
     def depends_on_rows(self) -> bool:
         """Whether rows that another writer adds meanwhile could make the change invalid."""
-        return self.has_new_rules or self.adds_computed_column
+        return self.has_new_rules or self.adds_filled_column
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -104,7 +104,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The table after the task, and its difference from the table before."""
+    """The table after the task, and its difference from the table before.
+
+    `domains` has the domain of the clustering columns if these columns change.
+    """
 
     target: WriteTarget
     changes: Changes
@@ -118,16 +121,15 @@ class Plan:
 
 
 def check_properties(request: TableRequest) -> None:
-    """Check the properties and constraints of the request.
+    """Check the properties that the request sets or unsets.
 
     Raises:
-        InvalidRequestError: a property is unknown or invalid, is maintained by writers, or is set in the wrong
-            parameter.
+        InvalidRequestError: a property is unknown or has an invalid value, or this parameter cannot change it.
     """
     check_new_properties(request.properties)
-    keys_of_dropped = enabling_properties(droppable_features(request.drop_features))
+    keys_of_dropped_features = enabling_properties(droppable_features(request.drop_features))
     for key, text in request.properties.items():
-        if key in keys_of_dropped and text.lower() != "false":
+        if key in keys_of_dropped_features and text.lower() != "false":
             raise InvalidRequestError(
                 f"properties sets {key}, which enables a feature that drop_features names.",
                 remedy="Remove the property, or the feature from drop_features.",
@@ -182,14 +184,15 @@ def plan_new_table(request: TableRequest, declaration: StructType | None, root: 
         constraint_keys=frozenset(filter(is_constraint, configuration)),
         cluster_by=cluster_by,
     )
-    return Plan(target=target, changes=changes, domains=_domains(target) if cluster_by else ())
+    return Plan(target=target, changes=changes, domains=_clustering_domains(target) if cluster_by else ())
 
 
 def plan_change(request: TableRequest, declaration: StructType | None, base: Snapshot) -> Plan:
     """Return the plan that alters the table. `declaration` is the schema of the request.
 
     Raises:
-        SchemaMismatchError: the table cannot get the declared schema. The message names the column.
+        SchemaMismatchError: the table cannot get the declared columns or clustering columns. Or `partition_by` differs
+            from the partition columns of the table.
         InvalidRequestError, UnsupportedFeatureError: a property is wrong, or this release cannot write such a table.
     """
     check_same_partitioning(request.partition_by, base)
@@ -219,14 +222,14 @@ def plan_change(request: TableRequest, declaration: StructType | None, base: Sna
         target = target_without_features(target, dropped_features)
     return Plan(
         target=target,
-        domains=() if cluster_by is None else _domains(target),
+        domains=() if cluster_by is None else _clustering_domains(target),
         changes=Changes(
             added_columns=tuple(f.name for f in schema if base.schema.find(f.name) is None),
             changed_columns=changed_columns(base.schema, schema),
             properties={key: configuration.get(key) for key in different_keys},
             constraint_keys=frozenset(k for k in different_keys if is_constraint(k) and k in configuration),
             required_columns=newly_required_columns(base.schema, schema),
-            adds_computed_column=any(is_computed(f) for f in schema if base.schema.find(f.name) is None),
+            adds_filled_column=any(is_filled(f) for f in schema if base.schema.find(f.name) is None),
             dropped_features=tuple(sorted(dropped_features)),
             description=None if metadata.description == base.metadata.description else metadata.description,
             cluster_by=cluster_by,
@@ -242,9 +245,12 @@ def _requested_protocol(request: TableRequest) -> RequestedProtocol:
 def _with_clustering(
     request: TableRequest, target: WriteTarget, old_domains: Mapping[str, DomainMetadata]
 ) -> tuple[WriteTarget, tuple[str, ...] | None]:
-    """Return the target with the declared clustering columns, and the names of these columns.
+    """Return the target with the clustering columns of the request, and the names of these columns if they change.
 
-    Without declared columns, or if `old_domains` name the same columns, return the same target and None.
+    The names are None in these cases:
+
+    - The request has no `cluster_by`. The target then stays the same.
+    - `old_domains` names the same clustering columns.
     """
     if request.cluster_by is None:
         return target, None
@@ -258,19 +264,20 @@ def _with_clustering(
     return replace(target, clustering=clustering), tuple(column_text(column.logical) for column in columns)
 
 
-def _domains(target: WriteTarget) -> tuple[DomainMetadata, ...]:
+def _clustering_domains(target: WriteTarget) -> tuple[DomainMetadata, ...]:
     return (clustering_domain(target.clustering),)
 
 
 def declared_properties(request: TableRequest, old_properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of the table after the request, with its constraints."""
+    """Return the table's properties after the request, including the properties of constraints."""
     # Delta ignores the case of a constraint's name. A new constraint gets a name in lower case, as in delta-spark.
-    old_keys = {key[len(CONSTRAINT_PREFIX) :].lower(): key for key in old_properties if is_constraint(key)}
+    old_constraint_keys = {key[len(CONSTRAINT_PREFIX) :].lower(): key for key in old_properties if is_constraint(key)}
     constraints = {
-        old_keys.get(name.lower(), f"{CONSTRAINT_PREFIX}{name.lower()}"): condition
+        old_constraint_keys.get(name.lower(), f"{CONSTRAINT_PREFIX}{name.lower()}"): condition
         for name, condition in request.constraints.items()
     }
-    unset_keys = {*request.unset_properties, *(old_keys.get(name.lower()) for name in request.drop_constraints)}
+    dropped_constraint_keys = (old_constraint_keys.get(name.lower()) for name in request.drop_constraints)
+    unset_keys = {*request.unset_properties, *dropped_constraint_keys}
     unset_keys |= enabling_properties(droppable_features(request.drop_features))
     remaining_properties = {key: text for key, text in old_properties.items() if key not in unset_keys}
     return remaining_properties | stored_properties(request.properties) | constraints

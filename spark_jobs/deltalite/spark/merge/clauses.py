@@ -141,12 +141,12 @@ def updates_read_target(
 
 def _action(resolver: RowActionResolver, clause: MergeClause, star: _StarResolver, parameter: str) -> RowAction:
     if clause.delete:
-        return resolver.delete(clause.condition, parameter)
+        return resolver.delete_action(clause.condition, parameter)
     if clause.update is not None:
         update = _assigned_values(resolver, clause.update, star, f"{parameter}.update")
-        return resolver.update(clause.condition, update, parameter)
+        return resolver.update_action(clause.condition, update, parameter)
     insert = _assigned_values(resolver, clause.insert or {}, star, f"{parameter}.insert")
-    return resolver.insert(clause.condition, insert, parameter)
+    return resolver.insert_action(clause.condition, insert, parameter)
 
 
 def _assigned_values(

@@ -31,6 +31,7 @@ from deltalite.spark.expressions.sql import Expressions, no_rows, request_error_
 
 _DEFAULT = "DEFAULT"
 Path = tuple[str, ...]
+"""The names that lead to a column or a member of a struct: `('a', 'b')` is the member `b` of the column `a`."""
 
 
 def is_default(text: str) -> bool:
@@ -67,7 +68,11 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedValue:
-    """A value for a column, with its type. `is_computed` is true if the table computes the value."""
+    """A value for a column, with its type.
+
+    `is_non_deterministic` is true if two computations of `value` may differ. `is_computed` is true if the table
+    computes the value.
+    """
 
     value: Column
     type: DataType
@@ -78,12 +83,14 @@ class AssignedValue:
 class RowActionResolver:
     """Resolves the actions on rows of one table.
 
-    The methods raise InvalidRequestError for a wrong name, a wrong SQL text or a combination that an action does not
-    allow, SchemaMismatchError for a value that its column cannot take, and UnsupportedFeatureError for a default that
-    cannot be computed.
+    The methods raise these errors:
+
+    - InvalidRequestError: a name or an SQL text is wrong, or an action does not allow a combination of values.
+    - SchemaMismatchError: a column cannot take its value.
+    - UnsupportedFeatureError: a default cannot be computed.
 
     Args:
-        rows: rows of the schema that the actions use. The table's columns have the alias `target`.
+        rows: a frame with the columns that the actions may use. The table's columns have the alias `target`.
         base_schema: the table's columns before the operation.
         schema: the table's columns after the operation.
         rules: the rules of the table's columns.
@@ -118,11 +125,13 @@ class RowActionResolver:
             return None
         return self._expressions.condition(text, request_error_builder("condition", text, parameter=parameter))
 
-    def delete(self, condition: str | None, parameter: str) -> RowAction:
+    def delete_action(self, condition: str | None, parameter: str) -> RowAction:
         """Return the action that deletes a row."""
         return RowAction(kind=ActionKind.DELETE, condition=self.condition(condition, parameter))
 
-    def update(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
+    def update_action(
+        self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str
+    ) -> RowAction:
         """Return the action that assigns values to columns and keeps all other columns."""
         by_column = self._by_column(assignments, parameter)
         for column in self._rules.identities:
@@ -145,7 +154,9 @@ class RowActionResolver:
             set_columns=frozenset(by_column),
         )
 
-    def insert(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
+    def insert_action(
+        self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str
+    ) -> RowAction:
         """Return the action that inserts a row, with a default or NULL for each column without a value."""
         by_column = _without_computed(self._by_column(assignments, parameter))
         self._refuse_identity_values(by_column, parameter)
@@ -205,6 +216,7 @@ class RowActionResolver:
             )
         if name in self._rules.defaults:
             data_type = next(field.type for field in self._schema if field.name == name)
+            # A default may be non-deterministic, such as uuid().
             return AssignedValue(value=self._default(name, data_type), type=data_type, is_non_deterministic=True)
         is_computed = name in self._rules.generated or any(column.name == name for column in self._rules.identities)
         return AssignedValue(value=F.lit(None), type=VOID, is_computed=is_computed)
@@ -230,18 +242,18 @@ class RowActionResolver:
     def _by_column(
         self, assignments: Mapping[Path, AssignedValue], parameter: str
     ) -> dict[str, dict[Path, AssignedValue]]:
-        """Group the values by column. The key () is the whole column; other keys are members."""
+        """Group the values by column, then by the path inside the column. The path () is the whole column."""
         by_column: dict[str, dict[Path, AssignedValue]] = {}
         for path, assignment in assignments.items():
-            members, member = by_column.setdefault(path[0], {}), path[1:]
-            overlapping = next((m for m in members if m[: len(member)] == member or member[: len(m)] == m), None)
+            values, member = by_column.setdefault(path[0], {}), path[1:]
+            overlapping = next((m for m in values if m[: len(member)] == member or member[: len(m)] == m), None)
             if overlapping is not None:
                 raise InvalidRequestError(
                     f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *overlapping))}, but "
                     "one contains the other.",
                     remedy="Keep one of them.",
                 )
-            members[member] = assignment
+            values[member] = assignment
         return by_column
 
     def _updated(
@@ -290,11 +302,7 @@ class RowActionResolver:
             if source is None:
                 member = old.getField(field.name)
             else:
-                new_member = AssignedValue(
-                    value=new.value.getField(source.name),
-                    type=source.type,
-                    is_non_deterministic=new.is_non_deterministic,
-                )
+                new_member = AssignedValue(value=new.value.getField(source.name), type=source.type)
                 member = self._updated(old.getField(field.name), field.type, {(): new_member}, member_path)
             members.append(member.alias(field.name))
         return F.when(new.value.isNotNull(), F.struct(*members))
@@ -319,7 +327,7 @@ def _without_computed(by_column: Mapping[str, dict[Path, AssignedValue]]) -> dic
 
 
 def assigned_path(name: str, schema: StructType) -> Path:
-    """Return the path of an assigned column, without the alias `target`; () if the text is not a column's name."""
+    """Return the path of an assigned column, without the alias `target`; () if the text is not one name or path."""
     try:
         paths = parse_column_list(name)
     except InvalidRequestError:
