@@ -1,9 +1,9 @@
 """The description of a command (name, arguments, function), and the arguments that commands share.
 
-Each command has a module in this package, and `main.py` lists them. The function `run` takes the parsed arguments and
-an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. Commands take a table's address and
-its storage options. Commands that read one version also take the version. `doctor` needs no table, `health` takes
-several tables and patterns, and `warm-up` takes no table.
+Each command has a module in this package, and `main.py` lists the commands. The function `run` takes the parsed
+arguments and an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. Commands take a
+table's address and its storage options. Commands that read one version also take the version. Three commands differ:
+for `doctor` the table is optional, `health` takes several tables and patterns, and `warm-up` takes no table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Command:
 
 
 def add_no_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Add nothing, for a command that has only the shared arguments."""
+    """Add nothing: the command has only the arguments of `add_table_arguments`."""
 
 
 def add_table_arguments(
@@ -84,10 +84,9 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:
-    """Add `--limit`, the maximum number of lines.
+    """Add `--limit`. Without this option, the command shows `default` lines, or all lines with `--json`.
 
-    Without the option, the command shows at most `default` lines. If `all_as_json`, it then shows all lines as JSON.
-    `noun` names the lines in the help text, such as "rows".
+    If `all_as_json` is False, `default` also holds with `--json`. `noun` names the lines in the help.
     """
     default_text = f"default: {default}; with --json: all" if all_as_json else f"default: {default}"
     parser.add_argument(

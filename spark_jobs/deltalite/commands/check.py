@@ -1,7 +1,7 @@
 """The check command: runs audits on an existing version of a table.
 
-The command commits nothing, so the log holds no record of the run. Each task attempt examines the rows again.
-`max_change` compares the row count with the row count of the previous version.
+The command writes nothing, so the table has no record of the run, and a retry examines the rows again. `max_change`
+compares the row count with that of the previous version.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
     store = snapshot.store
     audits = resolve_audits(spark, request.audits, snapshot.schema, store.root, has_new_rows=False)
     compares_versions = any(audit.max_change is not None for audit in request.audits)
-    previous = Snapshot.load(store, snapshot.version - 1) if compares_versions and snapshot.version else None
+    previous_snapshot = Snapshot.load(store, snapshot.version - 1) if compares_versions and snapshot.version else None
     rows = AuditedRows(frame=lambda: scan(spark, snapshot), row_count=lambda: live_row_count(store, snapshot.files))
     scopes = {AuditScope.TABLE: rows}
     PHASES.begin(Phase.AUDIT)
-    results = run_audits(spark, store, audits, scopes, snapshot.schema, before=previous)
+    results = run_audits(spark, store, audits, scopes, snapshot.schema, before=previous_snapshot)
     ordered_results = tuple(results[audit.name] for audit in request.audits)
     samples = sample_rows(spark, audits, results, scopes, snapshot.schema)
     raise_if_failed(store.root, ordered_results, f"The check examined version {snapshot.version}.", samples)

@@ -45,7 +45,7 @@ def altered_schema(table: StructType, declared: StructType, *, widens: bool, has
 
 
 def is_filled(field: StructField) -> bool:
-    """Whether the table fills the column if rows lack it: a default, generated or IDENTITY column."""
+    """Whether the table fills the column if rows lack it: a generated, default or IDENTITY column."""
     return any(key in field.metadata for key in (*_UNCHANGEABLE_KEYS, DEFAULT))
 
 

@@ -35,29 +35,36 @@ from tests.unit.builders import (
 )
 from tests.unit.logs import state_of, uuid_name, write_checksum, write_compaction, write_v2
 
-KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "v")]
+# The path of each file, and the id of its deletion vector.
+FILE_KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "v")]
 
 
 def action_of(kind, number, size):
-    path, encoded_uuid = KEYS[number]
+    path, encoded_uuid = FILE_KEYS[number]
     vector_field = {"deletion_vector": vector(encoded_uuid, 1)} if encoded_uuid else {}
     return add(path, size_bytes=size, **vector_field) if kind == "add" else remove(path, **vector_field)
 
 
-kinds_by_file = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
+kinds_by_file = st.dictionaries(st.integers(0, len(FILE_KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
 commits = st.lists(st.tuples(kinds_by_file, st.integers(0, 2), st.booleans()), min_size=2, max_size=7)
 
 
-@pytest.mark.slow
-@given(commits=commits, data=st.data())
-@examples(60)
-def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):
+def store_with(commits):
+    """A store with a table, and one more version for each drawn commit."""
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version, (files, app, has_metadata) in enumerate(commits, 1):
         actions = [action_of(kind, number, version) for number, kind in files.items()]
         metadata_actions = [metadata({"k": str(version)})] if has_metadata else []
         put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
+    return store
+
+
+@pytest.mark.slow
+@given(commits=commits, data=st.data())
+@examples(60)
+def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):
+    store = store_with(commits)
     last_version = len(commits)
     expected = [state_of(load(store, version)) for version in range(last_version + 1)]
     versions = st.integers(0, last_version)
@@ -135,7 +142,7 @@ def test_a_damaged_commit_raises_an_error(log):
         load(log)
 
 
-def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
+def test_a_version_keeps_a_file_that_its_commit_adds_and_removes(log):
     """The protocol forbids such a commit. Readers keep the file."""
     for actions in ([add("x"), remove("x")], [remove("x"), add("x")], [remove("x"), add("x"), remove("x")]):
         put_raw(log, 7, actions)
@@ -149,12 +156,7 @@ def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
 @given(commits=commits, data=st.data())
 @examples(60)
 def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
-    store = new_store()
-    put_raw(store, 0, [PROTOCOL, metadata()])
-    for version, (files, app, has_metadata) in enumerate(commits, 1):
-        actions = [action_of(kind, number, version) for number, kind in files.items()]
-        metadata_actions = [metadata({"k": "v"})] if has_metadata else []
-        put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
+    store = store_with(commits)
     last_version = len(commits)
     expected = [state_of(load(store, version)) for version in range(last_version + 1)]
     first = data.draw(st.integers(0, last_version - 1), label="first")
@@ -177,7 +179,7 @@ def test_unknown_fields_survive_in_a_compaction():
 
 
 @pytest.mark.parametrize("actions", [[add("a"), remove("a")], [remove("a"), add("a")]])
-def test_an_add_counts_before_a_remove_of_the_same_commit(actions):
+def test_a_written_compaction_keeps_a_file_that_a_commit_adds_and_removes(actions):
     store = create(new_store(), add("a"))
     put_raw(store, 1, actions)
     append_files(store, 1)
@@ -240,7 +242,7 @@ def test_an_unreconciled_compaction_is_not_used_while_its_commits_exist(actions,
         state_of(load(store))
 
 
-def test_a_compaction_keeps_both_vectors_of_a_file():
+def test_a_compaction_may_remove_a_file_and_add_it_with_a_vector():
     store = append_files(create(new_store(), add("f0")), 1)
     put_raw(store, 2, [remove("a"), add("a", deletion_vector=vector("v"))])
     write_compaction(store, 1, 2)

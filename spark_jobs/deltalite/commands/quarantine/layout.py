@@ -28,13 +28,13 @@ COLUMNS = StructType(
 """The columns of a quarantine table.
 
 - `file`, `line`: the address of the file, and the line in which the record begins, from 1; null if unknown.
-- `reason`: why the record or the row was rejected, as a sentence.
-- `record`: the text of the record.
-- `audit`: the name of the audit that rejected the row; null for a record that does not fit the schema.
+- `reason`: why the record, the file or the row was rejected, as a sentence.
+- `record`: the text of the record, or the row as JSON; null for a file that cannot be read.
+- `audit`: the name of the audit that rejected the row; null for a bad record or file.
 - `target`: the address of the table into which the run loads.
-- `run`, `txn_version`: the app id and the transaction version of the commit to the target. A run that writes again
-  keeps its app id, and runs with the same idempotency key share it. Each of their commits raises the version. A command
-  without a run identity has a random app id.
+- `run`, `txn_version`: the app id and the transaction version of the commit to the target. If a run writes again, the
+  app id stays and the version differs. The same holds for runs that share an idempotency key. A command without a run
+  identity has a random app id.
 - `at`: the time at which the run stored the row.
 """
 
@@ -43,9 +43,9 @@ def check_quarantine(snapshot: Snapshot) -> None:
     """Check that runs can store rows in a table, and replace them in a retry.
 
     Raises:
-        SchemaMismatchError: the table has other columns.
+        SchemaMismatchError: the table has other columns; their order does not count.
         InvalidRequestError: the transactions of the table expire.
-        AppendOnlyError: the table is append-only.
+        AppendOnlyError: the table is append-only, so a retry cannot replace its rows.
         UnsupportedFeatureError: this release cannot write the table.
     """
     check_writable(snapshot.protocol, snapshot.metadata)

@@ -53,7 +53,7 @@ class Changes:
 
     - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
     - `required_columns`: the columns that become NOT NULL.
-    - `adds_filled_column`: a new column is a default, generated or IDENTITY column, so the table must not have rows.
+    - `adds_filled_column`: the table fills a new column (`is_filled`), so the table must not have rows.
     - `dropped_features`: the features of the table that the request drops.
 
     The other fields are for the table's history.
@@ -94,7 +94,7 @@ class Changes:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """The number of changes of each kind."""
+        """The numbers of added columns, changed columns and changed properties."""
         return {
             "numAddedColumns": len(self.added_columns),
             "numChangedColumns": len(self.changed_columns),
@@ -124,12 +124,14 @@ def check_properties(request: TableRequest) -> None:
     """Check the properties that the request sets or unsets.
 
     Raises:
-        InvalidRequestError: a property is unknown or has an invalid value, or this parameter cannot change it.
+        InvalidRequestError: a property is unknown or invalid, or is in the wrong parameter. Or `properties` enables a
+            feature that `drop_features` names. Or `unset_properties` names a feature, a version of the protocol, or a
+            property that writers maintain.
     """
     check_new_properties(request.properties)
-    keys_of_dropped_features = enabling_properties(droppable_features(request.drop_features))
+    dropped_feature_keys = enabling_properties(droppable_features(request.drop_features))
     for key, text in request.properties.items():
-        if key in keys_of_dropped_features and text.lower() != "false":
+        if key in dropped_feature_keys and text.lower() != "false":
             raise InvalidRequestError(
                 f"properties sets {key}, which enables a feature that drop_features names.",
                 remedy="Remove the property, or the feature from drop_features.",
@@ -191,8 +193,8 @@ def plan_change(request: TableRequest, declaration: StructType | None, base: Sna
     """Return the plan that alters the table. `declaration` is the schema of the request.
 
     Raises:
-        SchemaMismatchError: the table cannot get the declared columns or clustering columns. Or `partition_by` differs
-            from the partition columns of the table.
+        SchemaMismatchError: the table cannot get the declared schema, or `partition_by` has other columns than the
+            table.
         InvalidRequestError, UnsupportedFeatureError: a property is wrong, or this release cannot write such a table.
     """
     check_same_partitioning(request.partition_by, base)
@@ -247,10 +249,8 @@ def _with_clustering(
 ) -> tuple[WriteTarget, tuple[str, ...] | None]:
     """Return the target with the clustering columns of the request, and the names of these columns if they change.
 
-    The names are None in these cases:
-
-    - The request has no `cluster_by`. The target then stays the same.
-    - `old_domains` names the same clustering columns.
+    Without `cluster_by`, return the same target and None. If `old_domains` name the same columns, return None in place
+    of the names, because the commit needs no new domain.
     """
     if request.cluster_by is None:
         return target, None
