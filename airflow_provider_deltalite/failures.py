@@ -1,6 +1,6 @@
 """Translates errors of `deltalite` into exceptions of Airflow. No other module does this.
 
-    AirflowException           other errors that a retry can fix, such as a source that does not exist yet
+    AirflowException           errors that a retry can fix, such as a source that does not exist yet
     ├── DeltaConflictError     another writer's commit conflicted with the task; a retry can succeed soon
     ├── DeltaStorageError      storage did not answer
     └── DeltaJobError          the job ended without a `deltalite` error, for example because it was killed
@@ -13,7 +13,7 @@ fails at once.
 The first line of a message names the cause, after the `deltalite` error class if there is one. The next lines name the
 table, its version, the remedy and the section of the documentation, as far as they are known. Airflow logs the
 exception last, so a task's log ends with this message. An error that was raised in this process is the `__cause__` of
-the exception. Retry policies match on these classes.
+the exception. Retry policies match on the classes above.
 """
 
 from __future__ import annotations

@@ -82,9 +82,10 @@ class JobSubmitter(Protocol):
         """Return the state of a job. The method sends one request, because it may run in the triggerer."""
 
     def read_log(self, job_id: str) -> Iterable[str]:
-        """Return the lines of the driver's output, at least the last ones. Called after the job has ended.
+        """Return the lines of the driver's output, at least the last ones.
 
-        Without the lines, the operator finds a commit in the table's log, but not the job's error.
+        The operator calls this after the end of the job, or when it stops waiting. Without the lines, it finds a commit
+        in the table's log, but not the job's error.
         """
 
     def kill(self, job_id: str) -> None:
@@ -115,6 +116,6 @@ def load_submitter(dotted_path: str, arguments: Mapping[str, Any]) -> JobSubmitt
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InvalidRequestError(
             f"Could not make the job submitter {dotted_path}: {error}.",
-            remedy="Name an importable class in submit_with whose constructor takes "
+            remedy="In submit_with, name an importable class whose constructor takes "
             f"{', '.join(arguments) or 'no arguments'}, or give an object of the class.",
         ) from error

@@ -140,7 +140,7 @@ def _remove_unused_folders(parent: Path, prefix: str, *, now: float) -> None:
 
 
 def installed_library() -> Path:
-    """Return the folder of the installed `deltalite` package, found without importing its jobs."""
+    """Return the folder of the installed `deltalite` package, without importing the jobs."""
     spec = find_spec("deltalite")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
@@ -153,8 +153,8 @@ def installed_library() -> Path:
 def pack_library(folder: Path) -> Path:
     """Return the library's zip file in `folder`, and pack it first if it does not exist.
 
-    A partial zip never has this name. The function sets the modification time of an existing zip to now, so that the
-    time shows the last use.
+    The function writes the zip under another name, and renames the complete file. It sets the modification time of an
+    existing zip to now, so that the time shows the last use.
     """
     sources = library_sources(installed_library())
     zip_path = folder / f"deltalite-{digest_of_files(sources, salt=MAGIC_NUMBER)[:20]}.zip"

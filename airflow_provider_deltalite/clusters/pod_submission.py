@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodSubmission:
-    """The driver's pod of a job and its Secrets.
+    """The driver's pod and the Secrets of a job.
 
     A retry may adopt the pod of an earlier attempt, with `adopt`.
 

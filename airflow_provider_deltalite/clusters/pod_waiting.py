@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 def wait_for_success(pod: DriverPod, *, poll_interval: float) -> None:
     """Wait until a pod has succeeded.
 
-    Failed polls are repeated as in `DriverWatch`. A missing pod ends the wait at the first poll.
+    Failed polls are repeated as in `DriverWatch`. The wait ends at the first poll that does not find the pod.
 
     :param poll_interval: Seconds between two polls. A value below `MIN_PAUSE_SECONDS` has no effect.
     :raises AirflowException: The pod has failed, does not exist, or was on a lost node. For a failed pod, the text has

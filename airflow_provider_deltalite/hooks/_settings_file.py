@@ -60,7 +60,7 @@ class SettingsFile:
         base = properties_text(self.settings) if self.is_reduced else self.text
         write_private(copy, properties_text(settings, base=base))
         if self.path is None:
-            # A properties file replaces `spark-defaults.conf`, unless this option makes spark-submit read both. A
+            # A properties file replaces `spark-defaults.conf`. With --load-spark-defaults, spark-submit reads both. A
             # reduced copy has the settings of `spark-defaults.conf` that may stay, so spark-submit must not read both.
             defaults_option = [] if self.is_reduced else ["--load-spark-defaults"]
             return [*arguments, _FILE_OPTION, copy, *defaults_option]

@@ -2,7 +2,7 @@
 
 The worker stores a link with the task as soon as it knows the address, so a running or killed task has its links too.
 When the task ends, Airflow asks for the links again. The driver's UI ends with the job. The link to the application
-then opens Spark's history server or YARN's ResourceManager. It is empty if the task knows neither address.
+then opens Spark's history server or YARN's ResourceManager. The link is empty if the task knows neither address.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from deltalite.results import JobStarted
 
 _log = logging.getLogger(__name__)
-# Airflow's UI shows no link with another scheme.
-_SHOWN_SCHEMES = frozenset({"http", "https"})
+# The schemes of the addresses that Airflow's UI opens.
+_WEB_SCHEMES = frozenset({"http", "https"})
 
 
 class _StoredLink(BaseOperatorLink):
@@ -43,7 +43,7 @@ class SparkApplicationLink(_StoredLink):
 
 
 class DeltaCommitLink(_StoredLink):
-    """The link to the commit: the page that ``[deltalite] commit_link`` names, or the task's tab in Airflow's UI."""
+    """The link to the commit: the page that ``[deltalite] commit_link`` names, or the task's tab 'Delta'."""
 
     name = "Delta commit"
 
@@ -58,9 +58,9 @@ class TaskLinks:
     def store_application_link(
         self, job: JobStarted, *, history: str | None, resource_manager: str | None, hosts: Collection[str]
     ) -> None:
-        """Store the link to a Spark application: the driver's UI now, and the lasting page for the end of the task.
+        """Store the link to a Spark application: the driver's UI now, `application_page` at the end of the task.
 
-        The link leads to the driver's UI only if the UI's address is on one of `hosts`.
+        If the driver's UI is not on one of `hosts`, the link leads to `application_page` at once.
         """
         lasting_page = application_page(job.application_id, history=history, resource_manager=resource_manager)
         may_link_to_driver = job.ui_url is not None and is_web_page_on(job.ui_url, hosts)
@@ -73,9 +73,8 @@ class TaskLinks:
     def store_commit_link(self, table: str, version: int | None) -> None:
         """Store the link to the commit of a version.
 
-        Without `[deltalite] commit_link`, the link leads to the task's tab, which also shows commits to local tables.
-        The method stores no link if `version` is None, if the setting gives no web address, or if the tab has no known
-        address.
+        Without `[deltalite] commit_link`, the link leads to the task's tab 'Delta'. The method stores no link if
+        `version` is None, if the setting gives no web address, or if the tab has no known address.
         """
         template = conf.get("deltalite", "commit_link", fallback=None)
         if version is None:
@@ -94,7 +93,7 @@ class TaskLinks:
                 error,
             )
             return
-        if urlsplit(page).scheme.lower() not in _SHOWN_SCHEMES:
+        if urlsplit(page).scheme.lower() not in _WEB_SCHEMES:
             _log.warning(
                 "Omitting the link to the commit: [deltalite] commit_link gives %s, and Airflow's UI opens only http "
                 "and https addresses.",
@@ -123,7 +122,7 @@ class TaskLinks:
 
 
 def application_page(application_id: str, *, history: str | None, resource_manager: str | None) -> str | None:
-    """Return the address of a finished application; None without a history server or a YARN ResourceManager."""
+    """Return the page of a finished application on the history server, else on YARN; None without such a server."""
     if history:
         return f"{_public_address(history)}/history/{application_id}/"
     if resource_manager and application_id.startswith("application_"):
@@ -140,7 +139,7 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
         host, _ = url.hostname, url.port  # `port` raises a ValueError if it is invalid
     except ValueError:
         return False
-    return url.scheme in _SHOWN_SCHEMES and "@" not in url.netloc and host in {allowed.lower() for allowed in hosts}
+    return url.scheme in _WEB_SCHEMES and "@" not in url.netloc and host in {allowed.lower() for allowed in hosts}
 
 
 def host_of(address: str) -> str | None:
