@@ -5,8 +5,8 @@ The first task creates the table with its columns and rules. In later runs it co
 - Without a difference it commits nothing.
 - After a change of this file, such as a new column, the next run alters the table before it loads the orders.
 
-A source row without an id, or with an amount of zero or less, makes the load fail, and the table stays as it was. The
-Airflow Variables `lake` and `landing` name the folders of the tables and of the CSV files.
+A source row without an id or an amount, or with an amount of zero or less, makes the load fail. The table then stays
+as it was. The Airflow Variables `lake` and `landing` name the folders of the tables and of the CSV files.
 """
 
 from __future__ import annotations

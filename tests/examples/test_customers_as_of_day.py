@@ -19,7 +19,7 @@ from tests.support.postgres import postgres
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 DAG_ID = "customers_as_of_day"
-# The commit time of each version of `customers`, and the countries of its customers.
+# The commit time of each version of `customers`, and the countries of the customers that are not deleted.
 HISTORY = [
     (datetime(2026, 2, 28, 12, tzinfo=UTC), ["DE", "FR"]),
     (datetime(2026, 3, 1, 10, tzinfo=UTC), ["DE", "DE", "FR"]),
@@ -31,7 +31,7 @@ COMMITS_BEFORE_APRIL = 3
 
 
 def write_customers(table: Path) -> None:
-    """Write the complete history, in commits with in-commit timestamps."""
+    """Write the complete history, in commits with in-commit timestamps. Each version also has a deleted customer."""
     for _, countries in HISTORY:
         is_deleted = [False] * len(countries)
         rows = pa.table({"country": [*countries, "DE"], "deleted": [*is_deleted, True]})
@@ -74,7 +74,7 @@ def lake(tmp_path) -> Path:
 
 
 def backfill(airflow: WholeAirflow, first: str, last: str, *options: str) -> list[tuple[str, str]]:
-    """Backfill these days with Airflow's command. Return the days of its runs in order, and their states."""
+    """Backfill these days with Airflow's command. Return day and state of each run, in the order of their start."""
     airflow.cli("backfill", "create", "--dag-id", DAG_ID, "--from-date", first, "--to-date", last, *options)
 
     def is_complete() -> bool:

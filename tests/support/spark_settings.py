@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Compiling generated code takes seconds; running it on a few rows takes milliseconds.
+# Spark needs seconds to compile generated code. On a few rows, compiled code saves only milliseconds.
 WITH_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 

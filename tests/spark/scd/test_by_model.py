@@ -1,7 +1,7 @@
-"""Random histories in any order and any batches give the rows of a model, and the same table as one batch.
+"""Random events, in any order and any batches, give the rows of a model.
 
-Each run applies a batch with events of many keys, so one test covers many histories. After each batch the rows must be
-those of the model for all events so far: late events, repeated events, deletes and re-opened keys included.
+A batch has events of many keys, so one test covers many histories. After each batch, the tests compare the table with
+the model for all events so far. There are late events, repeated events, deletes, and events after a delete of the key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.tables import delta_rs_rows, rows
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
 KEYS, SEQUENCES = 80, 9
-CAMPAIGN = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 13)]
+CAMPAIGN_SEEDS = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 13)]
 
 
 def random_events(random: Random) -> list[Event]:
@@ -41,7 +41,7 @@ def random_events(random: Random) -> list[Event]:
 
 
 def random_batches(random: Random, events: list[Event]) -> list[list[Event]]:
-    """The events in batches of random order. Some events are in several batches, and twice in one."""
+    """Up to four batches of the events, each in random order. An event may be in two batches, or in one batch twice."""
     batches: list[list[Event]] = [[] for _ in range(random.randint(2, 4))]
     for event in events:
         for batch in random.choices(batches, k=random.choice([1, 1, 1, 2])):
@@ -51,14 +51,14 @@ def random_batches(random: Random, events: list[Event]) -> list[list[Event]]:
     return [batch for batch in batches if batch]
 
 
-def options_of(random: Random) -> dict:
+def random_options(random: Random) -> dict:
     return {**EVENT_OPTIONS, "properties": random.choice([FEED, FEED | VECTORS])}
 
 
-@pytest.mark.parametrize("seed", [0, *CAMPAIGN])
+@pytest.mark.parametrize("seed", [0, *CAMPAIGN_SEEDS])
 def test_the_history_does_not_depend_on_the_order_or_the_batches_of_events(spark, tmp_path, seed):
     random = Random(seed)
-    events, options = random_events(random), options_of(random) | {"track": ("name",)}
+    events, options = random_events(random), random_options(random) | {"track": ("name",)}
     seen: list[Event] = []
     for batch in random_batches(random, events):
         result = apply_rows(spark, tmp_path / "t", query_of(batch), **options)
@@ -74,15 +74,15 @@ def test_the_history_does_not_depend_on_the_order_or_the_batches_of_events(spark
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", [0, *CAMPAIGN])
+@pytest.mark.parametrize("seed", [0, *CAMPAIGN_SEEDS])
 def test_the_newest_rows_do_not_depend_on_the_order_or_the_batches_of_events(spark, tmp_path, seed):
     random = Random(seed)
-    events, options = random_events(random), options_of(random) | {"scd_type": 1}
+    events, options = random_events(random), random_options(random) | {"scd_type": 1}
     seen: list[Event] = []
     for batch in random_batches(random, events):
-        newest = {event.key: event.sequence for event in sorted(seen, key=lambda e: e.sequence)}
-        late = {event for event in set(batch) if event.sequence < newest.get(event.key, 0)}
+        newest_sequences = {event.key: event.sequence for event in sorted(seen, key=lambda e: e.sequence)}
+        late_events = {event for event in set(batch) if event.sequence < newest_sequences.get(event.key, 0)}
         result = apply_rows(spark, tmp_path / "t", query_of(batch), **options)
         seen += batch
         assert rows(tmp_path / "t") == model_of_newest(seen)
-        assert result.metrics["numLateRows"] == len(late)
+        assert result.metrics["numLateRows"] == len(late_events)
