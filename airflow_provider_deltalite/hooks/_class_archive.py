@@ -25,7 +25,6 @@ from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite.preflight import Launch
 from deltalite.installation.class_archive import (
-    JVM_OPTIONS_VARIABLE,
     LOCK_FILE,
     ArchiveName,
     chooses_archive,
@@ -43,9 +42,6 @@ _PASSED_VARIABLES = re.compile(
     r"PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LC_[A-Z]+|LD_LIBRARY_PATH|VIRTUAL_ENV|JAVA_HOME"
     r"|(SPARK|PYSPARK)_(HOME|CONF_DIR|PYTHON|LOCAL_IP|LOCAL_HOSTNAME)|PYTHON[A-Z]*"
 )
-# Variables and settings in which the user may give options to Java.
-_OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
-_OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 
 
 class ArchiveUse(StrEnum):
@@ -70,22 +66,20 @@ def archive_use() -> ArchiveUse:
         return ArchiveUse.OFF
 
 
-def options_with_archive(launch: Launch, conf: Mapping[str, object]) -> str | None:
-    """Return the value of SPARK_SUBMIT_OPTS with which the driver uses an archive; None if it uses none.
+def archive_options(launch: Launch, user_options: str) -> str | None:
+    """Return the Java options with which the driver uses an archive; None if it uses none.
 
-    The user's options come last, so that they take precedence.
+    The driver uses none if the user's Java options choose an archive.
     """
     try:
         name = None if archive_use() is ArchiveUse.OFF else _archive_of_driver(launch)
-        user_options = [launch.environ.get(variable, "") for variable in _OPTION_VARIABLES]
-        user_options += [str(conf.get(setting, "")) for setting in _OPTION_SETTINGS]
         if name is None or chooses_archive(user_options) or (archive := name.find()) is None:
             return None
         record_use(archive)
     except Exception:  # noqa: BLE001  a job without an archive is only slower
         _log.debug("Using no class archive", exc_info=True)
         return None
-    return " ".join(filter(None, [java_options(archive), launch.environ.get(JVM_OPTIONS_VARIABLE)]))
+    return java_options(archive)
 
 
 def make_archive_later(launch: Launch) -> None:

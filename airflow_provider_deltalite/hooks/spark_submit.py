@@ -32,7 +32,8 @@ from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
 from airflow_provider_deltalite.exposed_secrets import check_repositories, check_secrets_in_cluster
-from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
+from airflow_provider_deltalite.hooks._class_archive import make_archive_later
+from airflow_provider_deltalite.hooks._jvm_options import options_of_driver
 from airflow_provider_deltalite.hooks._settings_file import SettingsFile, read_properties_file, read_settings_file
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
@@ -344,8 +345,8 @@ class DeltaSparkSubmitHook(TrackingHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         environ = {name: str(value) for name, value in (self._env or {}).items()}
-        if (archive_options := options_with_archive(self.launch, self._conf)) is not None:
-            environ[JVM_OPTIONS_VARIABLE] = archive_options
+        if (jvm_options := options_of_driver(self.launch, self._conf)) is not None:
+            environ[JVM_OPTIONS_VARIABLE] = jvm_options
         if shows_secret("", options := environ.get(JVM_OPTIONS_VARIABLE, "")):
             folder = Path(self._job.settings).parent
             environ[JVM_OPTIONS_VARIABLE] = write_java_options(JVM_OPTIONS_VARIABLE, options, folder)

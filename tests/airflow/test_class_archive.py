@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
+from airflow_provider_deltalite.hooks._class_archive import archive_options, make_archive_later
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.preflight import Launch
 from deltalite.installation.class_archive import LOCK_FILE, use_file
@@ -35,35 +35,31 @@ def launch(worker: StandIn, *, master: str = "local[2]", mode: str | None = None
 
 
 @pytest.mark.parametrize("setting", ["auto", "use", None])
-def test_a_driver_on_this_worker_uses_the_archive_before_the_options_of_the_user(worker, monkeypatch, setting):
+def test_a_driver_on_this_worker_uses_the_archive(worker, monkeypatch, setting):
     monkeypatch.delenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE")
     if setting is not None:
         monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", setting)
-    assert options_with_archive(launch(worker), {}) is None
+    assert archive_options(launch(worker), "") is None
     archive = make_archive(worker.program, worker.environ).path
     os.utime(archive, (1, 1))
     expected = f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off"
-    assert options_with_archive(launch(worker), {}) == expected
+    assert archive_options(launch(worker), "-Dx=1") == expected
     assert use_file(archive).is_file() and archive.stat().st_mtime == 1
     for master in ("yarn", "spark://h:7077", "k8s://https://h"):
-        with_user_options = launch(worker, master=master, mode="client", SPARK_SUBMIT_OPTS=USER_OPTIONS)
-        assert options_with_archive(with_user_options, {}) == f"{expected} {USER_OPTIONS}"
+        assert archive_options(launch(worker, master=master, mode="client"), "") == expected
 
 
 def test_a_driver_in_a_cluster_and_a_user_who_chooses_an_archive_get_no_option(worker):
     make_archive(worker.program, worker.environ)
-    assert options_with_archive(launch(worker, master="yarn", mode="cluster"), {}) is None
-    for variable in ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"):
-        assert options_with_archive(launch(worker, **{variable: "-Xshare:off"}), {}) is None
-    conf = {"spark.driver.extraJavaOptions": "-XX:SharedArchiveFile=/mine.jsa"}
-    assert options_with_archive(launch(worker), conf) is None
-    assert options_with_archive(launch(worker), {"spark.executor.extraJavaOptions": "-Xshare:off"}) is not None
+    assert archive_options(launch(worker, master="yarn", mode="cluster"), "") is None
+    assert archive_options(launch(worker), "-Xmx1g -Xshare:off") is None
+    assert archive_options(launch(worker), "-XX:SharedArchiveFile=/mine.jsa") is None
 
 
 def test_no_archive_is_used_or_made_from_a_folder_to_which_another_user_may_write(worker):
     make_archive(worker.program, worker.environ)
     private_folder_path().chmod(0o777)
-    assert options_with_archive(launch(worker), {}) is None
+    assert archive_options(launch(worker), "") is None
     make_archive_later(launch(worker))
     assert not (private_folder_path() / "spark-classes.log").exists()
 
@@ -74,7 +70,7 @@ def test_no_archive_is_used_or_made_if_the_setting_is_off_or_invalid(worker, mon
     make_archive_later(launch(worker))
     assert worker.runs == 0 and not private_folder_path().exists()
     make_archive(worker.program, worker.environ)
-    assert options_with_archive(launch(worker), {}) is None
+    assert archive_options(launch(worker), "") is None
     assert ("Set it to one of 'use', 'auto', 'off'" in caplog.text) == (setting == "always")
 
 
@@ -83,7 +79,7 @@ def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplo
     make_archive_later(launch(worker))
     assert f"its log is {private_folder_path() / 'spark-classes.log'}" in caplog.text
     wait_until(worker.name.find)
-    assert options_with_archive(launch(worker), {}) is not None
+    assert archive_options(launch(worker), "") is not None
     wait_until(lambda: "Made the archive" in (private_folder_path() / "spark-classes.log").read_text())
     caplog.clear()
     make_archive_later(launch(worker))
@@ -122,7 +118,7 @@ def test_the_command_in_the_background_gets_no_secret_of_the_task(worker):
 
 def test_a_problem_with_the_archive_does_not_reach_the_task(worker):
     broken = launch(worker, JAVA_HOME="/nowhere")
-    assert options_with_archive(broken, {}) is None
+    assert archive_options(broken, "") is None
     make_archive_later(broken)
     (open_private_folder() / "spark-classes.log").mkdir()
     make_archive_later(launch(worker))
@@ -150,6 +146,6 @@ def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_opt
     wait_until(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
     archive = make_archive(worker.program, worker.environ).path
     run(USER_OPTIONS)
-    assert spark_submit.env["SPARK_SUBMIT_OPTS"] == f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off {USER_OPTIONS}"
+    assert spark_submit.env["SPARK_SUBMIT_OPTS"].endswith(f"={archive} -Xlog:cds*=off {USER_OPTIONS}")
     run("-Dx.password=planted")
     assert spark_submit.env["SPARK_SUBMIT_OPTS"].startswith("@/")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,9 +144,9 @@ def archive_option(name: str, archive: Path) -> str:
     return option
 
 
-def chooses_archive(options: Iterable[str]) -> bool:
+def chooses_archive(options: str) -> bool:
     """Whether Java options of the user choose or write an archive."""
-    return any(_ARCHIVE_OPTION.search(text) for text in options)
+    return _ARCHIVE_OPTION.search(options) is not None
 
 
 def record_use(archive: Path) -> None:

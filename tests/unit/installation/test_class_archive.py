@@ -94,8 +94,8 @@ def test_options_name_the_archive_and_silence_only_class_data_sharing():
     ],
 )
 def test_options_of_the_user_that_choose_an_archive_are_recognized(options):
-    assert chooses_archive(["-Xmx1g", options])
-    assert not chooses_archive(["", "-XX:+UseZGC -Dpath=/Xshare/data"])
+    assert chooses_archive(f"-Xmx1g {options}")
+    assert not chooses_archive("-XX:+UseZGC -Dpath=/Xshare/data")
 
 
 def test_an_archive_is_made_once_with_a_name_that_has_its_size(stand_in):
