@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -57,9 +58,20 @@ def test_each_entry_belongs_to_a_listed_integration(kind):
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_an_operator_has_every_template_field_of_the_spark_provider_and_no_field_twice(name):
-    assert set(SparkSubmitOperator.template_fields) <= set(OPERATORS[name].template_fields)
-    assert len(set(OPERATORS[name].template_fields)) == len(OPERATORS[name].template_fields)
-    assert set(OPERATORS[name].template_fields_renderers) <= set(OPERATORS[name].template_fields)
+    fields = OPERATORS[name].template_fields
+    assert set(SparkSubmitOperator.template_fields) <= set(fields)
+    assert sorted(fields) == sorted(set(fields))
+    assert set(OPERATORS[name].template_fields_renderers) <= set(fields)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_the_job_of_an_operator_parses_its_request(name):
+    """The script names the command and the request class as texts, so neither a linter nor mypy checks them."""
+    script = CHECKOUT / "spark_jobs" / "deltalite" / "jobs" / f"{OPERATORS[name].job}.py"
+    paths = re.findall(r'"(deltalite[\w.]*):(\w+)"', script.read_text("utf-8"))
+    command, request_class = (getattr(import_module(module), member) for module, member in paths)
+    assert callable(command)
+    assert request_class is OPERATORS[name].request_class
 
 
 def test_there_are_operators():

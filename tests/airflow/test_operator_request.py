@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import runpy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,11 @@ from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
 SECRETS_PROGRAM = Path(__file__).with_name("secrets_dag_run.py")
 _FIELDS_WITHOUT_TEMPLATE = {"identity", "approval"}
 _PARAMETER_OF_FIELD = {"dry_run": "dry_run_only"}  # `dry_run` is a method of every Airflow operator
+_NAMES_OF_AIRFLOW = {
+    name
+    for base_class in SparkSubmitOperator.__mro__
+    for name in (*vars(base_class), *inspect.signature(base_class.__init__).parameters)
+}
 
 
 def rendered_request(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
@@ -92,6 +98,13 @@ def test_every_field_of_the_request_is_templated(name):
         parameters.add("source")
     assert parameters <= set(operator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
+
+
+@pytest.mark.parametrize("name", delta.__all__)
+def test_no_field_of_the_request_has_the_name_of_a_parameter_or_a_method_of_airflow(name):
+    fields = {field.name for field in dataclasses.fields(getattr(delta, name).request_class)}
+    names_of_airflow = (fields - _PARAMETER_OF_FIELD.keys()) & _NAMES_OF_AIRFLOW
+    assert names_of_airflow == set(), "SparkSubmitOperator has parameters or methods of these names: rename the fields"
 
 
 def test_the_dag_with_secrets_gives_every_operator_its_required_parameters(monkeypatch):

@@ -217,8 +217,8 @@ def test_the_writers_are_operators_of_this_package():
     from airflow_provider_deltalite.operators import delta
     from airflow_provider_deltalite.page.database import _WRITERS
 
-    maintenance = {"Check", "Checkpoint", "GenerateManifest", "LakeMaintenance", "Optimize", "Vacuum"}
-    assert set(_WRITERS) == set(delta.__all__) - {f"Delta{name}Operator" for name in maintenance}
+    other_operators = {"Check", "Checkpoint", "GenerateManifest", "LakeMaintenance", "Optimize", "Vacuum"}
+    assert set(_WRITERS) == set(delta.__all__) - {f"Delta{name}Operator" for name in other_operators}
 
 
 def _run_query(runs):
