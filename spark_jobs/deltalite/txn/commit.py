@@ -210,16 +210,26 @@ def _check_version_below(store: LogStore, version: int) -> None:
 
     Raises:
         ConcurrentWriteException: log cleanup had freed the name. The new commit is deleted.
+        CommitStateUnknownError: log cleanup had freed the name, and the new commit could not be deleted.
     """
     try:
         if _has_version(store, version - 1):
             return
     except StorageError:  # the put succeeded, and the failed check does not show that the commit is invalid
         return
-    store.delete(commit_name(version))
-    raise ConcurrentWriteException(
+    problem = (
         f"Could not commit version {version} of {store.root}: log cleanup had deleted that version, so its name was "
-        "free.",
+        "free."
+    )
+    try:
+        store.delete(commit_name(version))
+    except StorageError as error:
+        raise CommitStateUnknownError(
+            f"{problem} The new commit could not be deleted ({error.problem}), so it may still be in the log.",
+            remedy=f"Delete {commit_name(version)} if the version below it is missing. Then run the task again.",
+        ) from error
+    raise ConcurrentWriteException(
+        problem,
         remedy="Run the task again: it starts from the newest version.",
     )
 

@@ -16,12 +16,19 @@ from deltalite.columnar.deletion_vectors.files import write_vectors
 from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.columnar.deletion_vectors.roaring import decode
 from deltalite.columnar.deletion_vectors.roaring_encoding import encode
-from deltalite.errors import CommitStateUnknownError, ConcurrentAppendException, ConcurrentModificationException
+from deltalite.errors import (
+    CommitStateUnknownError,
+    ConcurrentAppendException,
+    ConcurrentModificationException,
+    StorageError,
+)
 from deltalite.log.file_table import file_key
-from deltalite.protocol.actions import Protocol
+from deltalite.protocol.actions import AddFile, Protocol
+from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
 from deltalite.txn.proposal import ReadSet
+from tests.support.commits import parse_commit
 from tests.support.fuzzing import examples
 from tests.support.tables import delta_rs_arrow
 from tests.unit.builders import Clock, add, commit_actions, load, metadata, new_store, proposal, remove, struct
@@ -87,6 +94,11 @@ def commit_deletion(store, deletion):
 
 def vector_files(store):
     return {name for name in store.files if name.startswith("deletion_vector")}
+
+
+def adds_of_commit(store, version):
+    actions = parse_commit(store.files[commit_name(version)][0], commit_name(version))
+    return [action for action in actions if isinstance(action, AddFile)]
 
 
 def removed_rows(store, name="f"):
@@ -244,6 +256,28 @@ def test_merged_vectors_stay_if_the_commit_state_is_unknown():
     with pytest.raises(CommitStateUnknownError):
         commit_deletion(store, current)
     assert len(set(store.files) - before) == 1
+
+
+def test_merged_vectors_stay_if_a_commit_with_the_name_of_a_deleted_version_cannot_be_deleted():
+    """Log cleanup deletes commits faster than the writer reads them, and storage does not delete the new commit."""
+    store = create_table(new_store(), "f")
+    current = deletion_of(store, {"f": {1}})
+    commit_deletion(store, deletion_of(store, {"f": {2}}))
+    before = set(store.files)
+
+    def delete_commits(operation, name):
+        if operation == "write_if_absent" and name.endswith("2.json"):
+            store.files.pop(commit_name(1), None)
+        if (operation, name) == ("delete", commit_name(2)):
+            raise StorageError("No answer.", remedy="Try again.")
+
+    store.before = delete_commits
+    with pytest.raises(CommitStateUnknownError, match=r"could not be deleted \(No answer\.\)"):
+        commit_deletion(store, current)
+    store.before = lambda _operation, _name: None
+    assert commit_name(2) in store.files
+    assert len(vector_files(store) - before) == 1
+    assert all(rows_in(store, added.deletion_vector) == [1, 2] for added in adds_of_commit(store, 2))
 
 
 deletions = st.lists(
