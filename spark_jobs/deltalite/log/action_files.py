@@ -58,15 +58,20 @@ def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
             yield handle
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _deletion_error(store, name) from error
-    except PermissionError as error:
-        raise StoragePermissionError(
+    except OSError as error:
+        raise log_storage_error(store, name, error) from error
+
+
+def log_storage_error(store: LogStore, name: str, error: OSError) -> StorageError:
+    """Return the typed error for a log file that storage does not return."""
+    if isinstance(error, PermissionError):
+        return StoragePermissionError(
             f"No permission to read {name} of {store.root}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",
-        ) from error
-    except OSError as error:
-        raise StorageError(
-            f"Could not read {name} of {store.root}: {error}.", remedy="Check the storage, then retry the task."
-        ) from error
+        )
+    return StorageError(
+        f"Could not read {name} of {store.root}: {error}.", remedy="Check the storage, then retry the task."
+    )
 
 
 def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:

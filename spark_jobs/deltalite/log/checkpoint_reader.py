@@ -4,8 +4,9 @@ The main files hold the small actions: protocol, metadata, transactions and doma
 removes, or name the sidecars that hold them. From a Parquet file this module reads only the requested columns, and
 Arrow drops the rows of other kinds. A checkpoint of a million files therefore costs a few vector operations. A missing
 column reads as null. JSON is read in blocks of lines.
-An invalid or missing file causes a `CorruptCheckpointError`; the caller then uses other files of the log. Protocol:
-Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
+An invalid or missing file causes a `CorruptCheckpointError`; the caller then uses other files of the log. If storage
+fails, each function raises `StorageError` or `StoragePermissionError`. Protocol: Checkpoints, Sidecar Files, V2 Spec,
+Checkpoint Schema.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
-from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
+from deltalite.log.action_files import FileTableBuilder, log_storage_error, read_action_blocks, read_actions
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, without_rows
 from deltalite.log.listing import CheckpointFiles, CheckpointKind
 from deltalite.log.parsed_stats import stats_texts
@@ -330,14 +331,28 @@ def _parquet(store: LogStore, name: str, **options: Any) -> Iterator[pq.ParquetF
 
 @contextmanager
 def _as_corrupt_checkpoint(store: LogStore, name: str) -> Iterator[None]:
-    """Convert the errors of an unreadable or malformed file to `CorruptCheckpointError`."""
+    """Convert the errors of a missing or malformed file to `CorruptCheckpointError`.
+
+    Raises:
+        CorruptCheckpointError: the file is missing or malformed.
+        StorageError, StoragePermissionError: storage failed to answer, or denied access.
+    """
     try:
         yield
     except CorruptLogError as error:
         raise _unreadable_error(store, name, error.problem.rstrip(".")) from error
-    except (OSError, pa.ArrowException, LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
+    except OSError as error:
+        if _is_storage_failure(error):
+            raise log_storage_error(store, name, error) from error
+        raise _unreadable_error(store, name, str(error)) from error
+    except (pa.ArrowException, LookupError, ArithmeticError, ValueError, TypeError, AttributeError) as error:
         # A column may have an unexpected type: a text instead of a struct has no members, for example.
         raise _unreadable_error(store, name, str(error)) from error
+
+
+def _is_storage_failure(error: OSError) -> bool:
+    """Whether the operating system could not read an existing file. Arrow's errors for damaged data have no number."""
+    return error.errno is not None and not isinstance(error, FileNotFoundError | NotADirectoryError)
 
 
 def _unreadable_error(store: LogStore, name: str, reason: str) -> CorruptCheckpointError:

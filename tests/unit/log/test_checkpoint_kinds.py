@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.errors import CorruptCheckpointError, CorruptLogError
+from deltalite.errors import CorruptCheckpointError, CorruptLogError, StorageError, StoragePermissionError
 from deltalite.log.checkpoint_reader import read_head, sidecar_names
 from deltalite.log.listing import CheckpointKind
 from deltalite.protocol.file_names import checkpoint_name, commit_name
@@ -201,6 +203,27 @@ def test_an_unreadable_checkpoint_without_alternatives_raises_a_permanent_error(
     with pytest.raises(CorruptLogError) as caught:
         assert load(log).files
     assert isinstance(caught.value, CorruptCheckpointError) and not caught.value.retryable
+
+
+@pytest.mark.parametrize("name", [JSON, PARQUET])
+@pytest.mark.parametrize(
+    ("storage_error", "typed_error"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), StoragePermissionError),
+        (OSError(errno.EIO, "Input/output error"), StorageError),
+    ],
+)
+def test_a_checkpoint_that_storage_does_not_return_is_not_corrupt(log, name, storage_error, typed_error):
+    write_v2(log, 4, name)
+
+    def fail_open(operation, opened_name):
+        if (operation, opened_name) == ("open", name):
+            raise storage_error
+
+    log.before = fail_open
+    with pytest.raises(StorageError, match=f"read {re.escape(name)} of memory://table") as caught:
+        load(log)
+    assert type(caught.value) is typed_error
 
 
 def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
