@@ -79,6 +79,11 @@ def test_invalid_options_are_rejected_before_the_table_is_created(spark, tmp_pat
         ({"on": "target.nope = source.id"}, "nope"),
         ({"matched": [{"update": {"other": "1"}}]}, "'other', which is not a column"),
         ({"inserts": [{"insert": {"s.a": "1"}}]}, "whole columns"),
+        ({"inserts": [{"insert": {"a, b": "1"}}]}, "whole columns"),
+        (
+            {"inserts": [{"insert": {"`id": "1"}}]},
+            r"^when_not_matched\[0\]\.insert contains '`id', which is not a valid column name",
+        ),
         ({"partition_by": ("nope",)}, "partition_by names 'nope'"),
     ]
     for overrides, message in rejected_overrides:

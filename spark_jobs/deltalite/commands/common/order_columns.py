@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltalite.columnar.predicates.predicate import Path
-from deltalite.columnar.statistics.footer import parse_column_list
+from deltalite.commands.common.column_paths import column_paths
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.clustering import has_bounds
 from deltalite.protocol.column_mapping import TableSchema
@@ -45,12 +45,7 @@ def order_columns(
 
 
 def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
-    try:
-        paths = parse_column_list(name)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            f"{parameter} contains {name!r}, which is not a valid column name.", remedy=error.remedy
-        ) from error
+    paths = column_paths(name, parameter)
     path_and_type = member_at(table.logical, paths[0]) if len(paths) == 1 else None
     if path_and_type is None:
         raise InvalidRequestError(

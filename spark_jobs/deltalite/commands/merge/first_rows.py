@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.columnar.statistics.footer import parse_column_list
+from deltalite.commands.common.column_paths import column_paths
 from deltalite.commands.merge.report import first_merge_operation
 from deltalite.commands.merge.source import prepare_rows
 from deltalite.commands.quarantine import Quarantine
@@ -140,7 +140,7 @@ def _expressions(clause: MergeClause, number: int, source_columns: Sequence[str]
 
 def _column_name(column: str, parameter: str) -> str:
     """Return the name of a column of the new table."""
-    paths = parse_column_list(column)
+    paths = column_paths(column, parameter)
     if len(paths) != 1 or len(paths[0]) != 1:
         raise InvalidRequestError(
             f"{parameter} gives a value to {column!r}, which is not a whole column. The table does not exist yet, so "
