@@ -12,6 +12,7 @@ from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.errors import (
     ConstraintViolationError,
+    CorruptDataFileError,
     InvalidRequestError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -179,6 +180,14 @@ def test_a_constraint_is_checked_against_the_rows_and_can_be_changed_and_dropped
     write_rows(spark, table, values("id, name", "0, 'x'"))
     define(spark, table, drop_constraints=["hiGH", "unknown"])
     assert configuration(table) == {}
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"constraints": {"Positive": "id > 0"}}, {"schema": "id INT NOT NULL, name STRING"}]
+)
+def test_a_missing_data_file_is_damage_of_the_table_and_not_a_missing_input(spark, table, parameters):
+    next(table.glob("*.parquet")).unlink()
+    assert_rejected(spark, table, CorruptDataFileError, f"The log of {table}", "restore the table", **parameters)
 
 
 def test_a_column_widens_in_the_task_that_drops_its_constraint(spark, table):

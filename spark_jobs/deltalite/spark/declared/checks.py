@@ -15,7 +15,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import not_null_guards, violation, with_guards
 from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, request_error_builder
-from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error, first_line
+from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error, first_line, reading_table
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.write.column_defaults import default_columns, refuse_computed_columns, rule_guards
 
@@ -111,8 +111,9 @@ def check_rows(
     Raises:
         ConstraintViolationError: a row breaks a rule. The message names the rule and shows the row.
         InvalidRequestError: a new constraint cannot be computed.
-        SourceError: a file cannot be read, or a rule cannot be computed for a row.
-        CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
+        SourceError: a rule cannot be computed for a row.
+        CorruptDataFileError, UnsupportedFeatureError: a file cannot be read (`reading_table`).
+        CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
     new_rules = replace(
         rules, conditions=tuple(r for r in rules.conditions if r.property_key in constraint_keys), generated={}
@@ -121,7 +122,8 @@ def check_rows(
     guards += rule_guards(spark, schema, schema, new_rules, requested_keys=constraint_keys, parameter="constraints")
     rows = scan(spark, base).select(*conform_columns(base.schema, schema))
     try:
-        with_guards(rows, guards, schema.names).agg(F.count(F.lit(1))).collect()
+        with reading_table(base.store.root):
+            with_guards(rows, guards, schema.names).agg(F.count(F.lit(1))).collect()
     except SPARK_ERRORS as error:
         broken_rule = violation(
             error, guards, effect="Could not alter the table", remedy="Update or delete such rows first."
