@@ -73,6 +73,20 @@ def test_a_change_in_spark_raises_the_error_that_leads_to_the_public_writer(spar
         write_directly(spark.range(1), spark_uri(str(tmp_path / "t")), partition_columns=partition_columns, options={})
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"v1\n{", b"v1\n[]", b"v1\n{}", b'v1\n{"action":"add","path":"a"}', b'v1\n{"path":1}', b"\xff"]
+)
+def test_a_malformed_manifest_raises_the_error_that_leads_to_the_public_writer(spark, tmp_path, monkeypatch, content):
+    def write_manifest(_frame, _uri, manifest_uri, *_arguments):
+        (manifest,) = paths([manifest_uri])
+        manifest.mkdir()
+        (manifest / "0").write_bytes(content)
+
+    monkeypatch.setattr(direct_write, "_write", write_manifest)
+    with pytest.raises(DirectWriteError, match="manifest of Spark's committer is malformed"):
+        write_directly(spark.range(1), spark_uri(str(tmp_path / "t")), partition_columns=[], options={})
+
+
 @pytest.mark.parametrize(("setting", "value"), STREAM_SETTINGS.items())
 def test_settings_for_streams_do_not_change_the_manifest(spark, tmp_path, setting, value):
     session = spark.newSession()

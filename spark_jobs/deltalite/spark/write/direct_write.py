@@ -117,10 +117,13 @@ def _uris(data: bytes) -> list[str]:
     """Return the files of a manifest as percent-encoded URIs.
 
     Raises:
-        DirectWriteError: the manifest has another version than `v1`.
+        DirectWriteError: the manifest is malformed, or has another version than `v1`.
     """
-    version, *lines = data.decode().splitlines()
-    if version != f"v{_MANIFEST_VERSION}":
-        raise DirectWriteError(f"The manifest of Spark's committer has the version {version!r}")
-    entries = [json.loads(line) for line in lines]
-    return [entry["path"] for entry in entries if entry["action"] == _ADD_ACTION and not entry["isDir"]]
+    try:
+        version, *lines = data.decode().splitlines()
+        if version != f"v{_MANIFEST_VERSION}":
+            raise DirectWriteError(f"The manifest of Spark's committer has the version {version!r}")
+        entries = [json.loads(line) for line in lines]
+        return [entry["path"] for entry in entries if entry["action"] == _ADD_ACTION and not entry["isDir"]]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DirectWriteError(f"The manifest of Spark's committer is malformed: {error!r}") from error
