@@ -128,6 +128,15 @@ def test_invalid_or_contradicting_parameters_are_rejected_with_a_remedy(change, 
             "need format 'delta', but the format of this source is 'csv'",
         ),
         (lambda: Source(format="csv", path="/x", timestamp_as_of="2026-01-01"), "need format 'delta'"),
+        (lambda: Source(format="csv", path="/x", options={"Quote": "''"}), "option 'quote' .* is \"''\""),
+        (lambda: Source(format="CSV", path="/x", options={"escape": r"\\"}), "option 'escape'"),
+        (lambda: Source(format="csv", path="/x", options={"comment": "--"}), "option 'comment'"),
+        (lambda: Source(format="csv", path="/x", options={"charToEscapeQuoteEscaping": "ab"}), "option 'charToEscape"),
+        (lambda: Source(format="csv", path="/x", options={"sep": ""}), "option 'sep' .* is ''"),
+        (lambda: Source(format="csv", path="/x", options={"delimiter": "a\\"}), "option 'delimiter'"),
+        (lambda: Source(format="csv", path="/x", options={"sep": r"\x01"}), "option 'sep'"),
+        (lambda: Source(format="csv", path="/x", options={"lineSep": ""}), "option 'lineSep'"),
+        (lambda: Source(format="csv", path="/x", options={"lineSep": "\r\n|"}), "option 'lineSep'"),
         (lambda: Source(format="csv", path="/x", changes_from_version=0), "need format 'delta'"),
         (
             lambda: Source(format="delta", path="/x", changes_from_version=0, version_as_of=0),
@@ -144,6 +153,15 @@ def test_invalid_or_contradicting_parameters_are_rejected_with_a_remedy(change, 
 def test_an_invalid_source_or_identity_is_rejected(make, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         make()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sep": "||"}, {"sep": r"\t"}, {"sep": r"\\|"}, {"sep": "|", "delimiter": ""}, {"quote": "", "escape": ""},
+     {"comment": "#"}, {"lineSep": "\r\n"}],
+)  # fmt: skip
+def test_csv_options_that_spark_accepts_are_accepted(options):
+    assert Source(format="csv", path="/x", options=options).options == options
 
 
 def changed_json(**changes):

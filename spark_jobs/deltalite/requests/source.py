@@ -9,6 +9,7 @@ from typing import Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Fault, convert_to_enum
+from deltalite.requests.csv_options import csv_option_faults
 from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead, incremental_faults
 
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -72,6 +73,9 @@ class Source:
             raise InvalidRequestError(
                 "The source names both version_as_of and timestamp_as_of.", remedy="Keep one of them."
             )
+        if self.format.lower() == "csv":
+            for problem, remedy in csv_option_faults(self.options):
+                raise InvalidRequestError(problem, remedy=remedy)
         if self.format.lower() != "delta":
             if has_version:
                 raise InvalidRequestError(
