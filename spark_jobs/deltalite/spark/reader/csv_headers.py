@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+from deltalite.spark.reader.csv_fields import CsvDialect
 from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class CsvHeaderReader:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
+        self._dialect = CsvDialect.of(self._options)
 
     @property
     def has_header(self) -> bool:
@@ -62,7 +63,7 @@ class CsvHeaderReader:
                         f"The header of {name} is not text in the encoding {self._encoding}.",
                         remedy="Set the option `encoding` of the source.",
                     )
-                return self._names(line) if line else None
+                return _safe_names(self._dialect.fields(line)) if line else None
             if size_bytes >= _MAX_BYTES:
                 raise UnreadableFileError(
                     f"The header of {name} is longer than 16 MiB.", remedy="Check that the file is a CSV file."
@@ -92,17 +93,6 @@ class CsvHeaderReader:
             if line.strip() and not (comment and line.startswith(comment)):
                 return line if is_whole or number < len(lines) - 1 else None
         return "" if is_whole else None
-
-    def _names(self, line: str) -> tuple[str, ...]:
-        separator = self._options.get("sep", self._options.get("delimiter", ","))
-        separator = "\t" if separator == r"\t" else separator
-        quote = self._options.get("quote", '"')
-        if len(separator) != 1:
-            return _safe_names(line.split(separator))
-        reader = csv.reader(
-            [line], delimiter=separator, quotechar=quote or None, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
-        )
-        return _safe_names(next(reader))
 
 
 def _safe_names(names: Sequence[str]) -> tuple[str, ...]:
