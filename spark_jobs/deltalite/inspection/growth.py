@@ -98,7 +98,8 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
     Args:
         snapshot: the newest version.
         totals: the totals of this version.
-        earlier: an earlier result for the same table. Only commits without a point in this result are then read.
+        earlier: an earlier result for the same table. Only commits after its last point are then read. A result that
+            has a later version than the snapshot is ignored.
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -106,18 +107,14 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
     """
     store, listing = snapshot.store, list_log(snapshot.store, 0)
     times = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
-    known_versions = set() if earlier is None else {point.version for point in earlier.points}
-    commits = [
-        (time, listing.commits[time.version])
-        for time in times
-        if time.version <= snapshot.version and time.version not in known_versions
-    ]
+    if earlier is not None and (not earlier.points or earlier.points[-1].version > snapshot.version):
+        earlier = None
+    last_known = -1 if earlier is None else earlier.points[-1].version
+    commits = [(time, listing.commits[time.version]) for time in times if last_known < time.version <= snapshot.version]
     changes = _read_changes(store, in_commit_times(snapshot.protocol, snapshot.metadata), _newest_commits(commits))
     points = _points(changes, totals)
-    if earlier is not None and points and points[0].version - 1 in known_versions:
-        points = [*(point for point in earlier.points if point.version < points[0].version), *points]
-    elif earlier is not None and not points:
-        points = list(earlier.points)
+    if earlier is not None and (not points or points[0].version == last_known + 1):
+        points = [*earlier.points, *points]
     points = points[-MAX_COMMITS:]
     versions = {point.version for point in points}
     checkpoints = {checkpoint.version for checkpoint in listing.checkpoints} & versions

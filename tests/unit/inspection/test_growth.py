@@ -88,6 +88,25 @@ def test_a_later_read_reads_only_the_new_commits():
     assert read_growth(snapshot, totals, earlier=later) == later
 
 
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [("MAX_COMMITS", 3), ("MAX_BYTES", sum(len(changed_table().read(commit_name(n))) for n in (3, 4, 5)))],
+)
+def test_a_later_read_leaves_out_commits_older_than_the_points(monkeypatch, limit, value):
+    monkeypatch.setattr(growth, limit, value)
+    store = changed_table()
+    earlier = growth_of(store)
+    assert [point.version for point in earlier.points] == [3, 4, 5]
+    assert growth_of(store, earlier=earlier) == earlier
+
+
+def test_a_read_ignores_an_earlier_result_of_a_later_version():
+    store = changed_table()
+    later = growth_of(store)
+    snapshot, totals = Snapshot.load(store, 3), totals_at(store, 3)
+    assert read_growth(snapshot, totals, earlier=later) == read_growth(snapshot, totals)
+
+
 def test_optimizes_and_the_versions_that_the_log_can_rebuild_are_named():
     store = changed_table()
     earlier = growth_of(store)
