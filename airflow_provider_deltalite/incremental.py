@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from deltalite import watch
 from deltalite.errors import DeltaLiteError
-from deltalite.requests import CommitRequest, CopyRequest, Source
+from deltalite.requests import CommitRequest, CopyRequest, Source, WriteMode
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
@@ -66,6 +66,8 @@ def _result_without_new_versions(
     operator: DeltaCommitOperator, base: Snapshot, request: CommitRequest
 ) -> OperationResult | None:
     """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
+    if getattr(request, "mode", None) is WriteMode.ERROR:  # the job fails, because the table exists
+        return None
     sources: dict[str, Source] = dict(getattr(request, "sources", {}))
     incremental_sources = {name: source for name, source in sources.items() if source.incremental is not None}
     if not incremental_sources:

@@ -108,6 +108,14 @@ def test_the_job_removes_the_rows_that_an_attempt_put_into_the_quarantine(
     assert task.find_result_after_job(LocalLogStore(str(table)), request, failed=False).skip_reason
 
 
+def test_the_job_decides_if_the_mode_does_not_allow_an_existing_table(table, source, spark_submit, context):
+    table.create(offset(table, 1))
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match=r"Error code is: 1"):
+        load_task(table, source, mode="error").execute(context)
+    assert spark_submit.was_called
+
+
 def test_the_job_decides_if_the_worker_cannot_read_the_source(table, tmp_path, spark_submit, context):
     table.create(offset(table, 1))
     spark_submit.set_script("raise SystemExit(1)")
@@ -144,7 +152,7 @@ def test_the_parameters_reach_the_request(value):
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
-        ({"source": {**SOURCE, "path": "/s"}, "mode": "overwrite"}, "needs mode 'append'"),
+        ({"source": {**SOURCE, "path": "/s"}, "mode": "overwrite"}, "needs mode 'append' or 'error'"),
         ({"source": {**SOURCE, "path": "/s"}, "on_rerun": "replace"}, "on_rerun='replace'"),
         ({"source": {**SOURCE, "path": "/s", "on_gap": "skip"}}, "on_gap"),
         ({"source": {**SOURCE, "path": "/s", "version_as_of": 1}}, "version_as_of"),

@@ -71,9 +71,9 @@ def test_two_sources_cannot_share_a_flow(make_request):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"mode": "overwrite"}, "needs mode 'append', and the mode is 'overwrite'"),
-        ({"mode": "overwrite", "replace_where": "id > 1"}, "needs mode 'append'"),
-        ({"mode": "ignore"}, "needs mode 'append', and the mode is 'ignore'"),
+        ({"mode": "overwrite"}, "needs mode 'append' or 'error', and the mode is 'overwrite'"),
+        ({"mode": "overwrite", "replace_where": "id > 1"}, "needs mode 'append' or 'error'"),
+        ({"mode": "ignore"}, "needs mode 'append' or 'error', and the mode is 'ignore'"),
         ({"identity": RunIdentity(app_id="run", on_rerun="replace")}, "on_rerun='replace' applies only to an append"),
         (
             {"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}},
@@ -84,6 +84,11 @@ def test_two_sources_cannot_share_a_flow(make_request):
 def test_a_write_that_cannot_keep_an_offset_is_refused(options, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         write_request(Source(**DELTA, incremental=True), **options)
+
+
+@pytest.mark.parametrize("mode", ["append", "error"])
+def test_a_write_that_keeps_the_earlier_rows_can_keep_an_offset(mode):
+    assert write_request(Source(**DELTA, incremental=True), mode=mode).mode == mode
 
 
 def test_a_reset_needs_a_version_of_0_or_more():

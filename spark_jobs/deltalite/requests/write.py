@@ -96,7 +96,8 @@ class WriteRequest(CommitRequest):
         if any(source.incremental is not None for source in self.sources.values()):
             yield from target_faults(self.sources, self.properties)
             if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):
-                yield f"An incremental source needs mode 'append', and the mode is '{self.mode}'.", "Set mode='append'."
+                problem = f"An incremental source needs mode 'append' or 'error', and the mode is '{self.mode}'."
+                yield problem, "Set mode='append'."
             remedy = "Use on_rerun='skip', or 'write' to load what is new since then."
             yield from faults_of_rerun_replace(self.identity, "a source is incremental", remedy)
 
