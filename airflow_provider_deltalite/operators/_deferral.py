@@ -44,6 +44,8 @@ class Deferral:
     :param state_before_job: What the table's log showed before the job; None if the worker could not read the log.
     :param event: The payload of the trigger's event.
     :param approval: The approval with which the job runs, as JSON values; None if nobody was asked.
+    :param deadline_ms: The time at which the task attempt times out, in milliseconds UTC; None if it never does, or if
+        an older release deferred the task.
     """
 
     driver_id: str
@@ -51,6 +53,7 @@ class Deferral:
     state_before_job: Mapping[str, Any] | None
     event: Mapping[str, Any] | None = None
     approval: Mapping[str, Any] | None = None
+    deadline_ms: int | None = None
 
     @property
     def accepted_values(self) -> Approval | None:
@@ -171,6 +174,7 @@ def defer(
         "driver_id": deferral.driver_id,
         "nonce": deferral.nonce,
         "state_before_job": deferral.state_before_job,
+        "deadline_ms": deadline_ms,
     }
     if operator.approval is not None:
         kwargs["approval"] = operator.approval.as_dict()
@@ -203,11 +207,13 @@ def _deadline_ms(operator: DeltaSubmitOperator, context: Context) -> int | None:
     """Return the time at which the task attempt times out, in milliseconds UTC; None if it never does.
 
     A deferral does not change the time at which the attempt began. The time in which a person decides does not count,
-    so the time of a job after an approval begins at its submission.
+    so the time of a job after an approval begins at its submission. If the task defers again, the deadline stays.
     """
     execution_timeout = operator.execution_timeout
     if execution_timeout is None:
         return None
+    if operator.deferral is not None and operator.deferral.deadline_ms is not None:
+        return operator.deferral.deadline_ms
     start = None if operator.approval is not None else getattr(context["ti"], "start_date", None)
     start_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else _now_ms()
     return start_ms + int(execution_timeout.total_seconds() * 1000)

@@ -91,6 +91,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     _table_log: TableLog | None = None  # set while the task runs
     submission: Submission | None = None  # set while the task runs
     approval: Approval | None = None  # set while the task runs
+    deferral: Deferral | None = None  # set while the task runs
     state_before_job: dict[str, Any]  # what the table's log shows before the job, for `find_result_after_job`
     links: TaskLinks
     nonce_key: str
@@ -252,6 +253,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             # A submission belongs to one job, so a second run of this object needs a new one.
             self._hook = self._result = self._table_log = self.submission = None
             self.approval = approval if deferral is None else deferral.accepted_values
+            self.deferral = deferral
             request = self.prepare_request(self._request(), context)
             log = self._table_log = self.open_log(request)
             if deferral is None:

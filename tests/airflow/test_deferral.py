@@ -136,7 +136,7 @@ def test_neither_trigger_nor_deferral_holds_a_secret(table, context, submitted, 
     task = operator(table, conf={"spark.hadoop.fs.s3a.secret.key": "planted"}, env_vars={"DB_PASSWORD": "planted"})
     deferral = deferral_of(task, context)
     assert "planted" not in json.dumps([deferral.trigger.serialize(), deferral.kwargs])
-    assert deferral.kwargs.keys() == {"driver_id", "nonce", "state_before_job"}
+    assert deferral.kwargs.keys() == {"driver_id", "nonce", "state_before_job", "deadline_ms"}
 
 
 @since_3_3

@@ -16,7 +16,7 @@ from airflow.sdk.execution_time import hitl
 
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.job_submitter import JobState
-from airflow_provider_deltalite.operators import _service_submission
+from airflow_provider_deltalite.operators import _deferral, _service_submission
 from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 from deltalite.errors import InvalidRequestError
 from tests.support.airflow_versions import since_3_3
@@ -151,10 +151,12 @@ def test_a_deferred_job_asks_a_person_and_runs_again_with_the_approval(
     second_driver_wait = wait_of(lambda: resume(person_wait, approved))
     deadline_ms = second_driver_wait.trigger.serialize()[1]["deadline_ms"]
     assert deadline_ms > datetime.now(UTC).timestamp() * 1000, "the time in which the person decides does not count"
+    monkeypatch.setattr(_deferral, "_now_ms", lambda: deadline_ms - 60_000)  # a minute before the deadline
     # Airflow 3.3 resumes the deferred task if a person answers again. It waits for its driver again.
     same_driver_wait = wait_of(lambda: resume(second_driver_wait, approved))
     assert same_driver_wait.method_name == "execute_complete"
     assert same_driver_wait.kwargs == second_driver_wait.kwargs
+    assert same_driver_wait.trigger.serialize() == second_driver_wait.trigger.serialize(), "the deadline stays"
     result = resume(same_driver_wait, ended)
     assert (result["version"], result["audits"][0]["accepted_by"], job.runs) == (1, "Ada (id 7)", 2)
 
