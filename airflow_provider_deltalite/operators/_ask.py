@@ -13,6 +13,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Self
 
+from packaging.version import Version
+
 from deltalite.errors import InstallationError, InvalidRequestError
 from deltalite.requests import AuditLevel
 
@@ -134,7 +136,7 @@ def check_can_ask() -> None:
     if not hasattr(sdk.Param, "serialize"):  # Airflow 3.1.0 to 3.1.2
         raise InstallationError("Audits of level 'ask' do not work with this Airflow.", remedy=_REQUIREMENT)
     provider_version = version("apache-airflow-providers-standard")
-    if tuple(map(int, provider_version.split(".")[:2])) < _MIN_STANDARD_PROVIDER:
+    if Version(provider_version).release < _MIN_STANDARD_PROVIDER:
         raise InstallationError(
             f"Audits of level 'ask' do not work with apache-airflow-providers-standard {provider_version}.",
             remedy=_REQUIREMENT,

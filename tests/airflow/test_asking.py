@@ -288,11 +288,17 @@ def test_a_dag_can_set_ask_in_its_default_arguments_for_tasks_that_never_ask():
     assert operator.ask == {"timeout": timedelta(hours=2)}
 
 
-@pytest.mark.parametrize("version", ["1.9.0", "1.20.3"])
+@pytest.mark.parametrize("version", ["1.9.0", "1.20.3", "1.20rc1"])
 def test_an_old_provider_is_refused_when_the_dag_is_parsed(monkeypatch, version):
     monkeypatch.setattr(_ask, "version", lambda name: version)
     with pytest.raises(InstallationError, match=f"do not work with apache-airflow-providers-standard {version}"):
         task("/t")
+
+
+@pytest.mark.parametrize("version", ["1.21", "1.100.0", "2.0rc1", "2"])
+def test_a_newer_provider_can_ask(monkeypatch, version):
+    monkeypatch.setattr(_ask, "version", lambda name: version)
+    task("/t")
 
 
 def test_a_check_cannot_ask():
