@@ -225,7 +225,9 @@ def _remove_unused_archives(folder: Path, *, now: float) -> None:
         *folder.glob(f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"),
     ]:
         with suppress(OSError):
-            times = [path.lstat().st_mtime for path in (file, use_file(file)) if path.exists()]
-            if now - max(times) > _MIN_UNUSED_SECONDS:
+            last_use = file.lstat().st_mtime
+            with suppress(FileNotFoundError):
+                last_use = max(last_use, use_file(file).lstat().st_mtime)
+            if now - last_use > _MIN_UNUSED_SECONDS:
                 file.unlink()
                 use_file(file).unlink(missing_ok=True)

@@ -200,6 +200,17 @@ def test_a_new_archive_replaces_archives_that_no_task_used_for_a_week(stand_in):
     assert not unused.exists() and used.exists()
 
 
+def test_an_unused_archive_that_is_removed_meanwhile_does_not_stop_the_making(stand_in, monkeypatch):
+    folder = open_private_folder()
+    removed, unused = folder / "spark-classes-1-1.jsa", folder / "spark-classes-2-1.jsa"
+    unused.write_text("x")
+    os.utime(unused, (time.time() - 8 * 86_400,) * 2)
+    list_folder = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [removed, *list_folder(path, pattern)])
+    assert make_archive(stand_in.program, stand_in.environ).path.exists()
+    assert not unused.exists()
+
+
 def test_a_training_job_that_does_not_end_is_killed_with_its_children(stand_in, monkeypatch):
     monkeypatch.setattr(class_archive_making, "_TIMEOUT_SECONDS", 0.5)
     stand_in.set_program('#!/bin/sh\nsleep 600 &\necho $! >"$SPARK_RUNS"\nwait\n')
