@@ -43,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=list(map(str, VacuumMode)),
         default=str(VacuumMode.FULL),
-        help="search the table's folder (full) or only its log (lite) for files to delete (%(default)s)",
+        help="search the table's folder (full) or only its log (lite) for files to delete (default: %(default)s)",
     )
     add_limit(parser, "files", _DEFAULT_LIMIT)
 
