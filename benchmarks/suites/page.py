@@ -29,7 +29,7 @@ $ make bench-suites SCALE=0.1 SUITES="merge load"
 ```
 
 The first command runs all suites with the scale factor 1 of TPC-DS. The second command runs two suites on a tenth of
-the data. The runs on this page took {minutes:.0f} minutes together.
+the data. The runs on this page took {duration} together.
 
 All suites measure in the same way:
 
@@ -118,7 +118,7 @@ def write_page(docs: Path) -> None:
     sections = [(section, result) for section in SECTIONS if (result := results.load(section.suite)) is not None]
     shutil.rmtree(docs / PICTURES, ignore_errors=True)
     (docs / PICTURES).mkdir(parents=True)
-    parts = [INTRODUCTION.format(minutes=sum(result.minutes for _, result in sections))]
+    parts = [INTRODUCTION.format(duration=duration(sum(result.minutes for _, result in sections)))]
     for section, result in sections:
         section.draw(result.cases, docs / PICTURES / f"{section.suite}.svg")
         plot = f"![{section.plot_title}]({PICTURES}/{section.suite}.svg)"
@@ -132,11 +132,17 @@ def conditions(result: results.Result) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return (
         f"Measured on {result.date} with scale factor {result.scale:g} and {result.rounds} rounds, in "
-        f"{max(result.minutes, 1):.0f} minutes.\n"
+        f"{duration(result.minutes)}.\n"
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB of memory. "
         f"Load average before the run: {result.load_average:g}.\n"
         f"Versions: {versions}."
     )
+
+
+def duration(minutes: float) -> str:
+    """Return whole minutes as text, at least one."""
+    count = max(round(minutes), 1)
+    return "1 minute" if count == 1 else f"{count} minutes"
 
 
 def table(cases: Sequence[Case]) -> str:

@@ -28,6 +28,11 @@ def test_the_page_has_the_plots_that_the_results_give(new_docs):
     assert sorted(path.name for path in (new_docs / page.PICTURES).iterdir()) == PICTURES
 
 
+@pytest.mark.parametrize(("minutes", "text"), [(0.2, "1 minute"), (1.4, "1 minute"), (1.6, "2 minutes")])
+def test_one_minute_is_singular(minutes, text):
+    assert page.duration(minutes) == text
+
+
 @pytest.mark.parametrize("picture", PICTURES)
 def test_a_plot_is_what_the_results_give(picture, new_docs):
     committed_plot = (page.DOCS / page.PICTURES / picture).read_text("utf-8")
