@@ -73,13 +73,18 @@ def read_ratios(path: Path) -> list[MeasuredRatio]:
 
 
 def write_ratios(path: Path, ratios: Iterable[MeasuredRatio]) -> None:
-    """Write the ratios with the machine and the versions of the packages. Ratios of other scripts stay."""
+    """Write the ratios. `runs` has the machine and the versions of the packages of each script's run.
+
+    Ratios and runs of other scripts stay.
+    """
     measured = list(ratios)
     scripts = {ratio.script for ratio in measured}
     kept_ratios = [ratio for ratio in read_ratios(path) if ratio.script not in scripts]
+    kept_runs = json.loads(path.read_text())["runs"] if path.exists() else {}
+    versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    this_run = {"machine": machine(), "versions": versions}
     content = {
-        "machine": machine(),
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+        "runs": dict(sorted({**kept_runs, **dict.fromkeys(scripts, this_run)}.items())),
         "ratios": [ratio.to_json() for ratio in sorted([*kept_ratios, *measured], key=lambda ratio: ratio.key)],
     }
     path.write_text(json.dumps(content, indent=1) + "\n")

@@ -45,12 +45,24 @@ def test_a_ratio_that_grew_by_more_than_the_tolerance_is_named(benchmarks):
     assert json.loads((benchmarks / "last_release.json").read_text()) == recorded
 
 
-def test_a_recorded_run_keeps_the_ratios_of_other_scripts(benchmarks):
+def test_a_recorded_run_keeps_the_ratios_of_other_scripts_with_their_machine_and_versions(benchmarks):
     run(benchmarks, "bench_a", "bench_b", "--record", bench_a=2.0, bench_b=3.0)
+    file = benchmarks / "last_release.json"
+    first = json.loads(file.read_text())
+    this_run = first["runs"]["bench_a"]
+    assert this_run["versions"]["pyspark"] and this_run["machine"]["cores"]
+    other_run = {"machine": {"processor": "another", "cores": 64}, "versions": {"pyspark": "4.0.0"}}
+    file.write_text(json.dumps({**first, "runs": {"bench_a": other_run, "bench_b": other_run}}))
     run(benchmarks, "bench_a", "--record", bench_a=4.0)
-    recorded = json.loads((benchmarks / "last_release.json").read_text())
+    recorded = json.loads(file.read_text())
     assert [(item["script"], item["ratio"]) for item in recorded["ratios"]] == [("bench_a", 4.0), ("bench_b", 3.0)]
-    assert recorded["versions"]["pyspark"] and recorded["machine"]["cores"]
+    assert recorded["runs"] == {"bench_a": this_run, "bench_b": other_run}
+
+
+def test_the_last_release_has_the_run_of_each_ratio():
+    released = json.loads((BENCHMARKS / "last_release.json").read_text())
+    assert set(released["runs"]) == {item["script"] for item in released["ratios"]}
+    assert all(set(values) == {"machine", "versions"} for values in released["runs"].values())
 
 
 def test_a_failed_benchmark_does_not_stop_the_others(benchmarks):
