@@ -2,6 +2,7 @@
 
 A batch has events of many keys, so one test covers many histories. After each batch, the tests compare the table with
 the model for all events so far. There are late events, repeated events, deletes, and events after a delete of the key.
+At the end, the history must be the same table as the history from one batch.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def resolve_audits(
     """Resolve the audits on rows with these columns.
 
     `table` is the address of the audited table. `has_new_rows` is False for an operation that adds no rows. Audits that
-    name the same version of another table share one snapshot of it. The operation itself resolves and
-    measures audits of level `quarantine`, because its rejected rows are not rows of the table.
+    name the same version of another table share one snapshot of it. The operation itself resolves and measures audits
+    of level `quarantine`, because its rejected rows are not rows of the table.
 
     Raises:
         InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.
@@ -195,7 +195,7 @@ def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
 
 
 def _newest_ms(audit: Audit, field: StructField) -> Column:
-    """Return the newest value of a column in milliseconds since 1970 in UTC, in every time zone of the session."""
+    """Return the newest value of a column in milliseconds since 1970 (UTC). The session's time zone does not matter."""
     newest = F.max(column_named(field.name))
     match field.type:
         case PrimitiveType("timestamp"):

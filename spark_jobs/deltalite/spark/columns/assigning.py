@@ -89,7 +89,7 @@ def assign_value(
 
 
 def convert_once(value: Column, convert: Callable[[Column], Column]) -> Column:
-    """Return the converted value, even if `convert` uses it several times: Spark computes the value once."""
+    """Return the converted value. Spark computes `value` once, even if `convert` uses it several times."""
     # The transformation of a one-item array computes the item once.
     return F.element_at(F.transform(F.array(value), convert), 1)
 

@@ -66,7 +66,7 @@ def read_settings(table: TableSchema, *, disables_float_pushdown: bool) -> Mappi
 def file_schema(table: TableSchema) -> spark_types.StructType:
     """Return the schema to read data files with: physical names, nullable columns, and field ids in mode `id`.
 
-    The change type of change data files, for example, has no id.
+    Spark finds a column without an id, such as the change type of change data files, by its name.
     """
     requested = StructType(_requested_members(table.data.fields))
     schema = to_spark(requested)

@@ -18,7 +18,7 @@ from deltalite.spark.columns.types import spark_type
 
 
 def stored_columns(table: TableSchema) -> list[Column]:
-    """Return the physical columns, including the partition columns, in the order of the table's columns."""
+    """Return the physical columns, partition columns included, computed from the logical columns and in their order."""
     if table.mode is MappingMode.NONE:
         return [column_named(field.name) for field in table.logical]
     columns = []

@@ -1,9 +1,9 @@
 """Conversion of a text to another simple type, if the conversion loses nothing.
 
 UPDATE and MERGE accept a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
-ANSI store assignment. A load of files may also read values as texts first. delta-spark rounds and cuts such texts. Here
-a text does not convert if it would lose digits, a time of day or a time zone. A text without a year, such as `now` or
-`10:00`, does not convert either, because Spark would add the current date.
+ANSI store assignment. delta-spark rounds and cuts such texts. Here a text does not convert if it would lose digits, a
+time of day or a time zone. A text without a year, such as `now` or `10:00`, does not convert either, because Spark
+would add the current date. A load of files uses the same conversion for the values that it reads as texts.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Expressions have two origins with different rules:
 
 - An expression in a table's metadata may come from anybody who can write to the table. It may use only Spark's built-in
   functions, except those that call into Java.
-- An expression of a request may also use functions that the user has added to the session.
+- An expression of a request may also use functions that call into Java, and functions that the user has added to the
+  session.
 
 No expression may hold a subquery or a window function, and only `aggregate` accepts aggregates. An expression must be
 deterministic if it is evaluated more than once or compared with another value of the row. A request may not use `*` for
@@ -93,7 +94,7 @@ class Expressions:
         node = self._resolve(F.expr(text), error_for)
         if node.dataType().typeName() not in ("boolean", "void"):
             raise error_for(f"it is {node.dataType().simpleString()}, not boolean.")
-        self._checked_names(node, error_for, allows_non_determinism=False)
+        self._check_parts(node, error_for, allows_non_determinism=False)
         self._check_no_star(text, error_for)
         part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
         if part is not None:
@@ -106,7 +107,7 @@ class Expressions:
     def typed_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, bool]:
         """Resolve an expression. Return it as a column, its type, and whether it is non-deterministic."""
         node = self._resolve(F.expr(text), error_for)
-        self._checked_names(node, error_for, allows_non_determinism=True)
+        self._check_parts(node, error_for, allows_non_determinism=True)
         self._check_no_star(text, error_for)
         try:
             data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
@@ -140,7 +141,7 @@ class Expressions:
         """
         column = F.expr(text).cast(spark_type(data_type))
         node = self._resolve(column, error_for)
-        return column, self._checked_names(node, error_for, allows_non_determinism=allows_non_determinism)
+        return column, self._check_parts(node, error_for, allows_non_determinism=allows_non_determinism)
 
     def deterministic_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, frozenset[str]]:
         """Resolve a deterministic expression. Return the column, its type, and the names it reads, in lower case."""
@@ -177,7 +178,7 @@ class Expressions:
             raise error_for(f"it does not return exactly one value for {value_for}.")
         return plan.expressions().apply(0)
 
-    def _checked_names(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
+    def _check_parts(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
         """Refuse forbidden parts of an expression, and return the names of the columns it reads, in lower case."""
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]

@@ -1,4 +1,4 @@
-"""The log store of a table in a Spark job: local tables directly, all others through Hadoop."""
+"""The log store of a table in a Spark job: local tables directly, all other tables through Hadoop."""
 
 from __future__ import annotations
 

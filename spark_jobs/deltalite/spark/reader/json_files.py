@@ -45,7 +45,7 @@ class JsonReader:
 
         Raises:
             NamesError: the names of the records do not fit together.
-            SourceError: a record goes on after its first value.
+            SourceError: a record has more text after its first value.
         """
         files = self.inference.files
         line_format = line_format_of(files.source)
@@ -58,7 +58,7 @@ class JsonReader:
         return self._inferred(line_format if self.separates else None)
 
     def _has_more_text(self, line_format: LineFormat) -> bool:
-        """Whether records that go on after their first value must be separated. Raises `SourceError` if they cannot."""
+        """Whether a record has more text after its first value. Without `separates`, raise `SourceError` for it."""
         files = self.inference.files
         error = find_more_text(self.loader.spark, files.addresses, line_format, lower_options(files.source))
         if error is not None and not self.separates:

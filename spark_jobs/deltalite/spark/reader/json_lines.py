@@ -1,9 +1,8 @@
 """The columns of JSON files in which some records have names that Spark's reader cannot assign to one column.
 
-Spark then infers no columns, because a name occurs twice. If records disagree about a column, Spark infers a type
-without members, so this type does not show the names in the column. The functions here read such files as lines, and
-infer the columns twice: from all records, and then from the records that fit. So bad records do not influence the
-types.
+If a name occurs twice, Spark infers no columns. If records disagree about a column, Spark infers a type without
+members, so this type does not show the names in the column. The functions here read such files as lines, and infer the
+columns twice: from all records, and then from the records that fit. So bad records do not influence the types.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def _distinct(data_type: spark_types.DataType, table: DataType | None) -> spark_
 
 
 def _merged(one: spark_types.DataType, other: spark_types.DataType, table: DataType | None) -> spark_types.DataType:
-    """Return a struct or an array with the members of both types. If the types are others, return the first type."""
+    """Return a struct or an array with the members of both types. For any other two types, return the first type."""
     match one, other:
         case spark_types.StructType(), spark_types.StructType():
             return _distinct(spark_types.StructType([*one.fields, *other.fields]), table)

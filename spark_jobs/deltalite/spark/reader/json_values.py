@@ -1,4 +1,4 @@
-"""JSON texts that go on after their first value. Spark's reader reads this value, and silently ignores the rest.
+"""JSON texts with more text after their first value. Spark's reader reads this value, and silently ignores the rest.
 
 Some writers put several objects into one line, without a separator. With the option `multiLine`, the text is a whole
 file. So the objects after the first one would be lost.
@@ -34,7 +34,7 @@ _COMMA_OR_BLANK = ", \t\r\n"
 
 
 def has_more_text(text: Column, options: Mapping[str, str]) -> Column:
-    """Return whether a text goes on after its first value. `options` are those of Spark's JSON functions."""
+    """Return whether a text has more text after its first value. `options` are those of Spark's JSON functions."""
     trimmed = F.rtrim(F.ltrim(text, F.lit(_BYTE_ORDER_MARK)), F.lit(_COMMA_OR_BLANK))
     values = F.from_json(_as_array(trimmed), "array<string>", {**options, "mode": "PERMISSIVE"})
     perhaps_more = text.rlike(_PERHAPS_MORE) & ~F.size(values).eqNullSafe(1)
@@ -49,7 +49,7 @@ def _as_array(text: Column) -> Column:
 def find_more_text(
     spark: SparkSession, addresses: Sequence[str], line_format: LineFormat, options: Mapping[str, str]
 ) -> SourceError | None:
-    """Return the error for a record that goes on after its first value, None if there is no such record.
+    """Return the error for a record with more text after its first value, None if there is no such record.
 
     `options` are as in `has_more_text`.
     """

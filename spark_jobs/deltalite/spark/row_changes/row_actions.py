@@ -85,7 +85,7 @@ class RowActionResolver:
 
     The methods raise these errors:
 
-    - InvalidRequestError: a name or an SQL text is wrong, or an action does not allow a combination of values.
+    - InvalidRequestError: a name or an SQL text is wrong, two values overlap, or an action must not set a column.
     - SchemaMismatchError: a column cannot take its value.
     - UnsupportedFeatureError: a default cannot be computed.
 

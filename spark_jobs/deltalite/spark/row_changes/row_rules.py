@@ -1,7 +1,8 @@
-"""The table's rules for new rows: the rows that an operation changes or adds. Copied rows are not checked.
+"""The table's rules for new rows: the rows that an operation changes or adds.
 
-Each row has the number of its action, null for a copied row. A copied row is already in the table. If an action sets a
-generated column, its values are compared with the generation expression. Otherwise the values are computed again.
+Each row has the number of its action, null for a copied row. Copied rows are not checked, because they are already in
+the table. If an action sets a generated column, its values are compared with the generation expression. Otherwise the
+values are computed again.
 Protocol: Column Invariants, CHECK Constraints, Generated Columns.
 """
 
@@ -34,7 +35,7 @@ def fill_new_identities(
     """Fill the IDENTITY columns that actions leave out. Yield the rows, these columns, and the number of filled rows.
 
     Raises:
-        InvalidRequestError: actions leave out different columns. An action may also leave out none.
+        InvalidRequestError: two actions leave out different columns. Actions that leave out no column do not count.
         ConstraintViolationError, SourceError, AmbiguousRowsError, StorageError: see `fill_identities`.
     """
     if not identities:

@@ -24,9 +24,10 @@ _CANCEL_PAUSE_SECONDS = 0.2
 
 
 def cancel_jobs_until(has_ended: Callable[[float], bool], context: SparkContext) -> None:
-    """Cancel Spark's jobs again and again until an end, because any thread may be about to submit another job.
+    """Cancel Spark's jobs until `has_ended` returns true, because any thread may be about to submit another job.
 
-    `has_ended` waits for the end, at most for the seconds that it gets, and returns whether it has come.
+    `has_ended` gets a number of seconds. It waits up to this time for the end of the caller's work, and returns whether
+    the work has ended.
     """
     while True:
         with suppress(Exception):  # Spark may have ended, and an error of the caller must propagate

@@ -6,7 +6,8 @@
 - `new_row`: a row of the table that is new or changed; null without a change.
 - `removed`: the values of `valid_from` of the key's rows that the table loses.
 - `is_first`: whether this is the first row of its key in the frame.
-- `opened`: whether the row is new. In type 1 also whether a deleted key gets values again.
+- `opened`: in type 2, whether the row is new and its range is not empty. In type 1, whether a new or deleted key gets
+  values.
 - `closed`: whether the row was the current one, and no longer is.
 - `conflicts`: the number of sequences at which events differ. Type 1 compares only events of the newest sequence. A row
   of the table without a sequence counts too.

@@ -98,7 +98,7 @@ def history_changes(events: DataFrame, layout: Layout, on_same_sequence: OnSameS
 
 
 def _with_row_numbers(events: DataFrame, layout: Layout) -> DataFrame:
-    """Number the history rows of each key, and return the events with three more columns.
+    """Number the history rows of each key, and return the events with these columns, and some helper columns.
 
     - `group`: the number of the history row to which the event belongs, from 1.
     - `begins`: whether the row begins with this event.

@@ -34,7 +34,7 @@ def count_valid_rows(
 ) -> CheckedRows:
     """Compute the rows as a write would, and count the valid and the rejected rows. Write nothing.
 
-    `marks` is the name of the column with the marks (`row_marks`), None if no audit rejects rows.
+    `marks` is the name of the column with the marks (`row_marks`), None without audits that reject rows.
 
     Raises:
         ConstraintViolationError: a row breaks a guard.

@@ -1,8 +1,12 @@
 """Values of IDENTITY columns for new rows, without gaps.
 
 The executors keep the rows during the write, because the rows are counted before they are numbered. Each partition then
-gets a separate range of numbers. In `fill_identities`, Spark computes a lost partition again. If the partition then has
-more rows, the write fails, so no value is used twice. Protocol: Identity Columns.
+gets a separate range of numbers. No value is used twice, even if an executor with a partition is lost:
+
+- In `fill_identities`, Spark computes the partition again. If it then has more rows, the write fails.
+- In `fill_identities_of_good_rows`, the write fails (`compute_once`).
+
+Protocol: Identity Columns.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from deltalite.spark.columns.types import char_metadata
 
 GOOD = "no"
 OPEN_FILES = 4
-"""The number of files that a task writes at once if only the marks have folders. By default Spark sorts the rows."""
+"""The limit on files that a task writes at once if only the marks have folders. Spark's default would sort the rows."""
 _FOLDER_STEM = "rejected"
 _TRUE, _FALSE = "1", "0"
 

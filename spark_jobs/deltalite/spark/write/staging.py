@@ -59,7 +59,8 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
-# Spark 4.3 shreds variants by default, but Delta forbids this in most tables. The last setting would force it.
+# Spark 4.3 shreds variants by default, but Delta forbids this in most tables. The last setting forces
+# shredding in tests of Spark, unless it is empty.
 _SHRED_VARIANTS = {"spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.inferShreddingSchema": "true"}
 _DO_NOT_SHRED_VARIANTS = {
     "spark.sql.variant.inferShreddingSchema": "false",
@@ -221,8 +222,8 @@ class StagedWrite:
             folder: the target folder in the table: empty, or a name that ends with `/`.
             known_values: partition values that may occur. If another value cannot be a folder name, the rows are read
                 again (`long_values`).
-            marks: the name of the column with the marks (`row_marks`), None if no audit rejects rows. The rows of each
-                mark go to separate files. The guards do not check rejected rows.
+            marks: the name of the column with the marks (`row_marks`), None without audits that reject rows. The
+                rows of each mark go to separate files. The guards do not check rejected rows.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
