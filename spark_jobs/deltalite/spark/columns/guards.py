@@ -1,8 +1,8 @@
 """Guards: rules that every written row must satisfy, checked while the rows are written.
 
 A guard is a condition that must be TRUE. The rows pass through a filter that raises an error for a row that breaks a
-guard. So the data is read only once, and the error names the rule and shows the row. The files of a failed
-write are never committed. Protocol: NOT NULL columns (Column Invariants).
+guard. So the data is read only once, and the error names the rule and shows the row. The files of a failed write are
+never committed. Protocol: NOT NULL columns (Column Invariants).
 """
 
 from __future__ import annotations

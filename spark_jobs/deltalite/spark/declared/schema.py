@@ -83,7 +83,7 @@ def _field(column: Any) -> StructField:
         raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
     except UnsupportedFeatureError as error:
         raise _unsupported_type(column) from error
-    # Spark's JSON of a type has the collation of a text in a struct in the metadata of the struct's member.
+    # For a text in a struct, Spark's JSON has the collation in the metadata of the struct's member.
     if _COLLATIONS in type_json or contains_type(field.type, VOID.name):
         raise _unsupported_type(column)
     _refuse_computed_variant(field)
