@@ -14,6 +14,6 @@ def test_an_interval_has_the_length_that_spark_computes(text, milliseconds):
 
 
 @pytest.mark.parametrize("text", [text for text, ms in SPELLINGS.items() if ms is None])
-def test_an_interval_that_is_negative_or_has_no_fixed_length_is_rejected(text):
+def test_an_invalid_interval_is_rejected(text):
     with pytest.raises(ValueError, match="not an interval"):
         parse_interval_ms(text)

@@ -1,4 +1,4 @@
-"""The budget of a maintenance: its bytes go to the tables with the largest gain. Its time limits the start of steps."""
+"""The budget of a maintenance: its bytes go to the tables with the largest gain, and no step starts after its time."""
 
 from __future__ import annotations
 
