@@ -7,7 +7,7 @@ The steps:
 3. Delete the files, then the empty folders.
 4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure in step 3, VACUUM END
    has the status FAILED and no `txn`, so that a retry deletes the remaining files.
-5. Record the version with which the next lite vacuum begins (`upkeep.last_vacuum_info`).
+5. Record the version after which the next lite vacuum begins (`upkeep.last_vacuum_info`).
 6. Delete the parts of the record of loaded files that no readable version needs (`upkeep.loaded_files`).
 
 If the process is killed, all versions within the retention stay complete. After a kill between step 2 and step 4, the

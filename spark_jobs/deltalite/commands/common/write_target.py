@@ -81,7 +81,7 @@ class WriteTarget:
         return self.table if row_ids is None else self.table.with_fields(row_ids.fields)
 
     def with_high_water_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
-        """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""
+        """Return the target with the high water marks after `count` new rows in these IDENTITY columns."""
         if not columns or not count:
             return self
         schema = with_high_water_marks(self.schema, {column.name: column.last_of_next(count) for column in columns})

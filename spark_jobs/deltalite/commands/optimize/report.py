@@ -49,8 +49,9 @@ def parameters(request: OptimizeRequest, cluster_by: Sequence[str]) -> dict[str,
 def metrics(
     adds: Sequence[AddFile], removes: Sequence[RemoveFile], earlier_totals: Totals, *, dropped_files: int
 ) -> dict[str, int]:
-    """Return the metrics of a commit. `minFileSize` and its like describe the new files, and are 0 without new files.
+    """Return the metrics of a commit.
 
+    `minFileSize` to `maxFileSize` are quantiles of the sizes of the new files, 0 without new files.
     `earlier_totals` has the sums of the run's earlier commits. `dropped_files` is the number of files that the run
     leaves to a later run, because other writers changed them.
     """

@@ -112,7 +112,7 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenChange:
-    """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
+    """The actions of the commit and their files. `target` is the table with new high water marks of IDENTITY columns.
 
     `rows_in_rewritten_files` is the number of live rows before the change. It is 0 with deletion vectors. `new_rows`
     has the updated and inserted rows, if the data files also hold copied rows and the caller needs the new rows.

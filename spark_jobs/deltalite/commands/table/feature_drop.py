@@ -57,7 +57,7 @@ def prepare_drop(
     """Do the steps before the drop. Return the number of files that were written again, and the newest snapshot.
 
     Raises:
-        ConcurrentDeleteReadException: other writers changed or added narrower files meanwhile.
+        ConcurrentDeleteReadException: narrower files remain, because other writers changed files or types meanwhile.
         DeltaLiteError: as `optimize`, or a checkpoint cannot be written.
     """
     steps = _Steps(spark=spark, request=request, store=store)

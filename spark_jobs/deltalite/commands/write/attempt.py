@@ -387,7 +387,7 @@ class WriteAttempt:
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
-        """Return the read set of the loads with the replaced files, or with the whole table in a self read."""
+        """Return the read set: transactions of the loads, and the replaced files, or the whole table in a self read."""
         if self_reads(self._request.sources, self._request.table):
             return self._loads.extended_reads(ReadSet(whole_table=True))
         return self._loads.extended_reads(ReadSet() if replaced is None else replaced.reads)
