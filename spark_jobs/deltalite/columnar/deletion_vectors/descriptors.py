@@ -15,7 +15,8 @@ from deltalite.errors import CorruptDataFileError
 from deltalite.protocol import z85
 from deltalite.protocol.paths import decode_path, is_absolute
 
-# A file frames each vector with two fields of four bytes: the size of the vector before it, and its CRC-32 after it.
+# In a file, a field of four bytes stands before each vector and holds the size of the vector. Another field of four
+# bytes stands after the vector and holds its CRC-32. The vector with both fields is a frame.
 FRAME_FIELD_BYTES: Final = 4
 _UUID_CHARACTERS: Final = 20
 LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
@@ -27,7 +28,7 @@ class VectorDescriptor:
 
     - `file`: the name of the vector's file, relative to the table's root, or absolute; None if the vector is inline.
     - `offset`: the position of the frame in this file; 0 if the vector is inline.
-    - `size_bytes`: the size of the vector without its frame.
+    - `size_bytes`: the size of the vector, without the two fields of the frame.
     - `cardinality`: the number of positions in the vector.
     - `text`: the field `pathOrInlineDv` of the descriptor.
     - `location`: the text that follows "The deletion vector" in an error message.

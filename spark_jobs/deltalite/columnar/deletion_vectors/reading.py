@@ -108,7 +108,7 @@ def positions_within(positions: pa.Int64Array, rows: range) -> pa.Int64Array:
 
 
 def check_positions(positions: pa.Int64Array, num_rows: int, file_name: str) -> None:
-    """Check that a data file of `num_rows` rows has all positions, which are strictly increasing.
+    """Check that each of the strictly increasing `positions` is a row of a data file with `num_rows` rows.
 
     Raises:
         CorruptDataFileError: a position is beyond the last row. The message names `file_name`.

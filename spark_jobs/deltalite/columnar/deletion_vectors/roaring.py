@@ -5,8 +5,8 @@ of its values. A bitmap has up to 65,536 containers, one for each value of the n
 array, a bitmap of 65,536 bits, or a list of runs.
 
 The decoder reads the headers first, and compares their number of values with the expected number. It decodes the values
-after this check, so that a damaged header never allocates memory. Arrow decodes the values, container by container.
-Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
+after this check, so a damaged header cannot make the decoder allocate memory. Arrow decodes the values, container by
+container. Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
 Protocol: Deletion Vector Format; RoaringFormatSpec.
 """
 

@@ -75,7 +75,7 @@ def select_by_range(
 ) -> list[RowGroups]:
     """Return the row groups with their middle byte in the range; a byte after the file's end counts as the last byte.
 
-    The range begins at `start`. Without `length`, the range ends with the file, which has `file_bytes`.
+    The range begins at `start`. Without `length`, the range ends with the file. `file_bytes` is the size of the file.
     """
     if start == 0 and length is None:
         return groups

@@ -153,7 +153,8 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
 def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one branch per kind
     """Convert a bound from the JSON (decoded by `parse_stats`) to a Python value.
 
-    None means no bound: another JSON type, NaN, an infinity, or a saturated decimal.
+    None means no bound: a missing value or another JSON type, NaN, an infinity, a saturated decimal, a `timestamp`
+    without an offset from UTC, or a `timestamp_ntz` with an offset other than zero.
 
     Raises:
         ValueError, ArithmeticError: the JSON type is right but the value is invalid, such as 30 February.
