@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from deltalite.txn.proposal import Operation
 
 EXECUTION_TIME = "executionTimeMs"
-"""The metric for the milliseconds from the start of the attempt to the commit. delta-spark has it for row changes."""
+"""The metric for the milliseconds of work before the commit (`with_effort`). delta-spark has it for row changes."""
 REPLANS = "numReplans"
 """The metric for the number of replans after conflicts with other writers. It is missing if there were none."""
 

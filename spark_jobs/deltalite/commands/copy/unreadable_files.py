@@ -1,8 +1,8 @@
 """The files of a copy that cannot be read at all, for all attempts of one command.
 
-Without a quarantine, such a file fails the task. With a quarantine, the load leaves the file out, and the quarantine
-gets a row for it. The record lists the file too, so that no later run reads the file again until its size, time or ETag
-changes.
+Without a quarantine, such a file fails the task. With a quarantine, the load leaves out as many files as
+`max_bad_share` allows, and the quarantine gets a row for each file. The record lists the file too, so that no later run
+reads the file again until its size, time or ETag changes.
 
 The command checks the files only after a failed read, and then replans without the unreadable files. A file that has
 not changed stays unreadable for all later attempts of the command.
