@@ -77,7 +77,7 @@ def test_appended_rows_may_have_a_column_that_the_feed_reserves(tmp_path):
     assert pairs_of(store, 1) == [("inserted", ("1", "mine"))]
 
 
-def test_the_error_says_that_a_version_which_retypes_a_column_cannot_read_its_removed_rows(tmp_path):
+def test_removed_rows_are_unreadable_in_a_version_that_retypes_a_column(tmp_path):
     store = LocalLogStore(str(tmp_path / "t"))
     commit_actions(store, PROTOCOL, metadata(FEED_ENABLED, schema=struct(id="long")), read_version=-1)
     old_file = write_file(store, "old", {"id": [1]})

@@ -308,7 +308,7 @@ OTHER_FILES = (
 @pytest.mark.parametrize(
     ("retention", "age_days", "are_deleted"), [(7, 8, True), (7, 6, False), (0, 2, True), (0, 0.4, False)]
 )
-def test_temporary_files_of_killed_writers_are_deleted_after_the_retention_and_a_day(retention, age_days, are_deleted):
+def test_temporary_files_are_deleted_after_the_retention_but_not_within_a_day(retention, age_days, are_deleted):
     store = create(new_store(), configuration={"delta.logRetentionDuration": f"{retention} days"})
     now_ms = MIDNIGHT_MS + DAY_MS * 2 // 3
     for name in (*TEMPORARY_FILES, *OTHER_FILES):
