@@ -3,7 +3,7 @@
     DeltaLiteError
     ├── InvalidRequestError                  the request contradicts itself, or names something that does not exist
     │   └── InvalidTableAddressError
-    ├── InstallationError                    this machine cannot run the operation
+    ├── InstallationError                    the software or the folders of this machine do not allow the operation
     ├── TableError                           the table, or the requested version, cannot be read
     │   ├── TableNotFoundError
     │   ├── TableExistsError

@@ -52,7 +52,7 @@ class AuditResult:
       there is no value, for example in an empty column.
     - `threshold`: the limits as a text, such as `max_rows=0`.
     - `rows`: the number of rows in the scope, if it was counted.
-    - `before`: the number of rows of the version before, if it was counted.
+    - `before`: the number of rows of the previous version, if it was counted.
     - `version`: the version of the other table that the audit read, if any.
     - `error`: the reason why the SQL of the audit fails for a row, if it fails.
     - `accepted_by`, `accepted_at`: who has accepted the measured value of an audit of level `ask`, and when.

@@ -169,7 +169,7 @@ class Snapshot:
         """The unexpired transaction identifiers, by app id.
 
         With `delta.setTransactionRetentionDuration`, an identifier has expired if it is older than this duration or has
-        no time. Source offsets of flows do not expire.
+        no time. Source offsets of flows and the record of loaded files do not expire.
         """
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:

@@ -1,7 +1,8 @@
 """The smallest and the largest value of a column in many files, from the bounds of each file in the log.
 
 A bound is exact if its file has no soft-deleted rows, and if no writer may have changed the bound. Writers truncate
-long texts, and some round decimals of more than 15 digits. No value is beyond a bound, even if the bound is not exact.
+long texts, and some round decimals of more than 15 digits. Apart from this rounding, no value is beyond a bound, even
+if the bound is not exact.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The smallest or largest value of a column as a text. No value is beyond it, even if it is not exact."""
+    """The smallest or largest value of a column as a text.
+
+    No value is beyond it, even if it is not exact, but a writer may have rounded a decimal.
+    """
 
     text: str
     is_exact: bool

@@ -177,7 +177,7 @@ class FileTableBuilder:
         self.append = self._bodies.append
 
     def end_block(self, source: str, read_bytes: int) -> None:
-        """Record that the bodies since the last call come from the file `source`. Flush the bodies if they are large.
+        """Record that the bodies since the last call come from the file `source`. Flush many or large bodies.
 
         Raises:
             CorruptLogError: a body is malformed.

@@ -1,10 +1,10 @@
 """The commit times that time travel uses.
 
 A commit's time is the modification time of its file. Clocks jump and people copy files, but two versions must never
-share a time. This module therefore adjusts the times so that they increase strictly. Once in-commit timestamps are
-enabled, the time of each new commit is its in-commit timestamp. Writers make sure that in-commit timestamps increase,
-so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit timestamp. An
-earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
+share a time. This module therefore adjusts the times so that they increase strictly. The commit that enables in-commit
+timestamps, and each later commit, has its in-commit timestamp as its time. Writers make sure that in-commit timestamps
+increase, so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit
+timestamp. An earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
 `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
 """
 

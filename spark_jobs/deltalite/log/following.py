@@ -234,9 +234,9 @@ def summarize(
     With a condition, the summary holds only the app ids and partitions that the condition names, and is always
     complete. Without a condition, the summary holds as many app ids and partitions as the limits allow.
 
-    A trigger sends the operation and the time of the summary to Airflow. A value that Airflow cannot encode would end
-    the triggerer. Unusual characters of the operation and the table id are therefore escaped, and a time of more than
-    64 bits counts as missing.
+    A trigger sends the operation, the table id and the time of the summary to Airflow. A value that Airflow cannot
+    encode would end the triggerer. Unusual characters of the operation and the table id are therefore escaped, and a
+    time of more than 64 bits counts as missing.
 
     Raises:
         CorruptLogError: an action is malformed.

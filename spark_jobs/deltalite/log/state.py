@@ -2,8 +2,8 @@
 
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
 replace it. These are another checkpoint of the version, an older checkpoint, or commits. The read fails only if no
-other files can rebuild the version. Some writers store checksums with wrong file counts. `_check_counts` drops such a
-checksum if the log is known to be right. The version itself never changes. Protocol: Action Reconciliation, Version
+other files can rebuild the version. Some writers store checksums with wrong file counts. `_check_counts` lists the
+cases in which such a checksum is dropped. The version itself never changes. Protocol: Action Reconciliation, Version
 Checksum File.
 """
 

@@ -79,7 +79,7 @@ class Bin:
     """Files of one partition that are rewritten into `outputs` new files.
 
     `room` is the number of unused bytes. It is 0 if the bin was closed because too many bins were open. In the result
-    of `plan_bins`, it is less than the live bytes of each unpacked file that stays in the partition.
+    of `plan_bins`, it is less than the live bytes of each unpacked small file that stays in the partition.
     """
 
     files: tuple[Candidate, ...]
