@@ -4,8 +4,8 @@ A marker line on stdout is `prefix nonce checksum json`. The nonce comes from th
 with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
 merge, is compressed (zlib, base64). If a result with the rows of many tables is still too long, it is split into
-several lines, its parts. A question about audits is always split. The parser raises no error: it returns None for each
-invalid line. If the marker of a commit does not arrive, the worker reads the table's log, which holds the same facts.
+several lines, its parts. A question about audits is always split. The parser raises no error: it returns None for any
+other line. If the marker of a commit does not arrive, the worker reads the table's log, which holds the same facts.
 Standard library only.
 """
 

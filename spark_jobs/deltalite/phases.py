@@ -68,7 +68,7 @@ class PhaseRecord:
     def end_start(self, driver_age_s: float | None) -> None:
         """End the phase `start`, and begin the phase `plan`.
 
-        `driver_age_s` has the seconds since the start of the driver, None if they are unknown. The driver may be older
+        `driver_age_s` is the time since the start of the driver in seconds, None if unknown. The driver may be older
         than the record.
         """
         self.begin(Phase.PLAN)

@@ -4,7 +4,7 @@ A minimum in the log is wrong if the footer has a smaller value. A maximum is wr
 Data skipping would then lose rows. `columnar/skipping/file_facts.py` defines how a reader interprets the bounds.
 Footers may truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of
 records must be equal, and the counts of nulls too. If a deletion vector has made the bounds wide, the counts of nulls
-must be equal only if the log counts no row or all rows. Protocol: Per-file Statistics.
+must be equal only if the count in the log is zero or the number of all rows. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 - An optimize is predicted by the rules of its plan (`upkeep/optimize_prediction.py`), so the prediction considers the
   tags of files that an earlier optimize wrote.
 - Dead bytes are the sizes of removed files whose retention has passed. The log still names these files, no active file
-  has their path, and no vacuum has deleted them. The number is a lower limit: a checkpoint leaves out files that were
-  removed before the retention, and the log does not name files of killed jobs.
+  has their path, and no vacuum has deleted them. The number is a lower limit: a checkpoint leaves out removed files
+  whose retention has passed, and the log does not name files of killed jobs.
 
 `measure` takes a snapshot and the last vacuum, and reads only the snapshot. `read_health` also searches the log for the
 last vacuum.

@@ -54,7 +54,7 @@ class RowPreview:
     """Rows of a version as texts; None stands for NULL.
 
     - `columns`: the names of at most `MAX_COLUMNS` columns; `column_count` counts all.
-    - `limit`: the limit that ended the preview. The version may then have more rows that match.
+    - `limit`: the limit that ended the preview. Unless it is `NONE`, the version may have more rows that match.
     - `kinds`: for changed rows, the kind of change of each row in words; otherwise empty.
     """
 
@@ -78,7 +78,10 @@ class Deadline:
         return self._clock() > self._ends_at
 
     def files_in_time(self, files: Iterable[File]) -> Iterator[File]:
-        """Yield files until the deadline. `collect_rows` sees no batch of a file without a row that matches."""
+        """Yield files until the deadline.
+
+        `collect_rows` checks the deadline after each batch, but a file without a row that matches gives no batch.
+        """
         for file in files:
             if self.has_passed:
                 return
