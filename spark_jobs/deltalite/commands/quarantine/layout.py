@@ -59,7 +59,7 @@ def check_quarantine(snapshot: Snapshot) -> None:
         )
     check_keeps_transactions(
         snapshot.configuration,
-        failure=f"Could not store rejected rows in {snapshot.store.root}",
+        failure="Could not store rejected rows",
         effect="the transactions of runs, and a retry would store its rows twice",
         advice="Or give another quarantine.",
     )
