@@ -94,7 +94,7 @@ class JobSubmitter(Protocol):
     def clean_up(self, job_id: str) -> None:
         """Remove the copies of the files.
 
-        The operator calls this once or twice, after the job's end or after `kill`, even if `kill` failed.
+        The operator calls this after the end of the job or after `kill`, even if `kill` failed. It may call it again.
         """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:

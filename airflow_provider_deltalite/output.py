@@ -288,8 +288,8 @@ def spark_threshold(name: str) -> int:
 class LevelledLog:
     """A logger that logs a line of output at the level that the line names. Airflow's hook logs every line at INFO.
 
-    It leaves out a message for which `omits` is true, and a message with values that it has already logged. Airflow's
-    hook reports the application again for each line that names the application.
+    It leaves out a message for which `omits` is true. It logs a message with the same arguments only once, because
+    Airflow's hook reports the application again for each line that names the application.
     """
 
     def __init__(self, log: logging.Logger, omits: Callable[[str], bool]) -> None:

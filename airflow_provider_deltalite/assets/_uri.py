@@ -1,4 +1,4 @@
-"""The asset URI of a table: the same for `s3a://` as for `s3://`, and on every version of Airflow.
+"""The asset URI of a table: equal for all spellings of its address (`s3a:`, `s3:`), on every version of Airflow.
 
 Airflow normalizes URIs by rules of the installed providers. None of these rules changes a URI from this module. The
 address is validated as in an operator. The module imports no third-party package.

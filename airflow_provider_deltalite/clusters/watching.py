@@ -80,8 +80,7 @@ def watched_driver(
 
     :param conn_id: The connection of the task. Only YARN needs it; for a pod, errors name it.
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
-    :param uses_kerberos: Whether requests to YARN's ResourceManager use Kerberos, even if the connection has no keytab
-        and no principal.
+    :param uses_kerberos: As in `YarnApplication`. Only YARN needs it.
     :param submitter: The dotted path and the arguments of a `JobSubmitter`; None for `spark-submit`.
     :raises InvalidRequestError: The submitter could not be made. For a pod: this process has no client of
         Kubernetes, or Airflow's settings name no cluster.

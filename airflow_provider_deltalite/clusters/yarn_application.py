@@ -27,7 +27,8 @@ class YarnApplication(SparkSubmitHook):
 
     :param conn_id: The Spark connection, which names the ResourceManager.
     :param application_id: The id, such as ``application_1700000000000_0001``.
-    :param uses_kerberos: Whether requests use Kerberos, even if the connection has no keytab and no principal.
+    :param uses_kerberos: True lets requests use Kerberos without a keytab and a principal in the connection. False lets
+        them use Kerberos only if the connection has both.
     """
 
     def __init__(self, conn_id: str, application_id: str, *, uses_kerberos: bool) -> None:

@@ -83,7 +83,7 @@ def plain_dataset(edge: Edge) -> Any:
 
 
 def _run_facets(result: OperationResult) -> dict[str, RunFacet]:
-    """Return the result and its audits as facets. A skipped run has none, because an earlier attempt ran the audits."""
+    """Return the result and its audits as facets. A skipped run has run no audits, so it has only the result."""
     return {RUN_FACET: _run_facet(result), **run_facets_of_audits(() if result.skipped else result.audits or ())}
 
 

@@ -33,7 +33,7 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
     - ``update`` and ``insert`` map each column to a Spark SQL expression. ``"*"`` sets each column from the source
       column of the same name.
     - The task fails if two source rows match one target row, unless ``when_matched`` is left out or is one ``delete``
-      without a condition.
+      without a condition. The error shows such source rows.
 
     The merge reads only files that can match. It decides by the keys of the source and by conditions in ``on`` that use
     only the target, such as ``target.day = DATE'2026-01-01'``. Concurrent merges into one table do not conflict if they

@@ -28,9 +28,10 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
         return [*super().addresses(request), *([] if quarantine is None else [quarantine])]
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the commit of this DAG run, or after a job that succeeded, a result with nothing new to load.
+        """Return the commit of this DAG run, or a result without a commit if there is nothing new to load.
 
-        The job has removed the rows that earlier attempts of the run put into the quarantine.
+        After a failed job, only a commit is a result. A job that succeeded has removed the rows that earlier attempts
+        of the run put into the quarantine.
         """
         from airflow_provider_deltalite.incremental import find_finished_run
 

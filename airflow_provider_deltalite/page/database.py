@@ -129,7 +129,7 @@ class AirflowDatabase:
         """Return the tables that tasks of this package have written in runs whose rendered fields Airflow still has.
 
         Only tasks that succeeded count, because a user may choose the table of a run by a parameter. So the user does
-        not see a table that the task could not write. A user who may mark a failed task as successful sees it.
+        not see a table that the task could not write. A user who may mark failed tasks as successful can still see it.
         """
         with create_session() as session:
             written = list(map(_written_table, session.execute(_written_tables())))

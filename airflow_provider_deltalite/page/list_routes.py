@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.page.services import PageRights
     from deltalite.inspection.overview import TableMeasures, TableOverview
 
-# The list waits this long for reads of tables. A reload of the page shows the values of slower reads.
+# The list waits this long for reads of tables, and longer if it has no values to show. A reload of the page shows the
+# values of slower reads.
 _LAKE_SECONDS = 2.0
 # The wait if the cache has values of tables. The reads of other and of newer values go on in the background.
 _LAKE_AGAIN_SECONDS = 0.2

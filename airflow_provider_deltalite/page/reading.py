@@ -77,7 +77,10 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(Generic[T]):
-    """A value from the cache, or its read, which may still run. `read` is None if the cache has a value or error."""
+    """A value from the cache, or its read, which may still run.
+
+    `read` is None if the cache has a value that is recent enough, or a recent error.
+    """
 
     cache: BoundedCache
     cached: CachedValue | None

@@ -6,7 +6,10 @@ _UNITS = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "
 
 
 def span_text(seconds: float) -> str:
-    """Format seconds, rounded down, in the largest unit of which there are two or more (or in seconds): `36 hours`."""
+    """Return a length of time as text, such as `36 hours`.
+
+    The unit is the largest one of which there are at least two; without one, it is seconds. The number is rounded down.
+    """
     seconds = max(0.0, seconds)
     unit_seconds, unit = next((unit, name) for limit, unit, name in _UNITS if seconds >= limit)
     count = int(seconds // unit_seconds)

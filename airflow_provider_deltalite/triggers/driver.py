@@ -45,8 +45,8 @@ class SparkDriverTrigger(BaseTrigger):
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
-    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos, even if the
-        connection has no keytab and no principal.
+    :param uses_kerberos: True lets the trigger authenticate to the ResourceManager with Kerberos without a keytab and a
+        principal in the connection. With False, it uses Kerberos only if the connection has both.
     :param submitter: The dotted path and the arguments of the ``JobSubmitter`` that submitted the job; None for
         ``spark-submit``.
     """
