@@ -165,7 +165,7 @@ def find_missing_connectors(launch: Launch, schemes: Iterable[str], settings: It
 def find_mixed_pyspark(launch: Launch) -> PySparkFiles | None:
     """Return the job's PySpark if its Python files and its jars belong to different releases.
 
-    The result is None in any other case, also if the driver runs on another machine or the job uses another Spark.
+    The result is None in any other case, even if the driver runs on another machine or the job uses another Spark.
     """
     files = None if launch.in_cluster else installed_pyspark()
     if files is None or not files.is_mixed:

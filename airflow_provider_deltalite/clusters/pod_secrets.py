@@ -89,7 +89,7 @@ class PodSecrets:
     def make_pod_owner(self) -> bool:
         """Make the pod the owner of the job's Secret, and return whether the pod exists.
 
-        :raises InvalidRequestError: The worker may not read the pod or change the Secret.
+        :raises InvalidRequestError: The worker may not read the pod or change the Secret, or the Secret does not exist.
         :raises KubernetesError: Kubernetes does not answer, or cannot serve the request now.
         """
         return self.pod.become_owner(self._job_secret_name)

@@ -68,7 +68,7 @@ class ServiceDriver:
         return driver_state_of_job(self.submitter.state(self.job_id))
 
     def kill(self) -> None:
-        """Kill the job, and remove the copies of its files, also if the kill fails. The method logs each failure."""
+        """Kill the job, and remove the copies of its files, even if the kill fails. The method logs each failure."""
         kill_job(self.submitter, self.job_id, _log)
         remove_job_files(self.submitter, self.job_id, _log)
 

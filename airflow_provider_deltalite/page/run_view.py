@@ -148,7 +148,7 @@ def _outcome(
 ) -> tuple[str, int | None]:
     """Return the outcome of an attempt and its version. Decide in this order.
 
-    1. The log has commits of the attempt: it committed, also if it failed later.
+    1. The log has commits of the attempt: it committed, even if it failed later.
     2. The last attempt returned that it skipped: its sources had nothing new, or the run had committed before.
     3. The last attempt returned a version, which it committed or read.
     4. Its state is not final: no commit so far.

@@ -116,7 +116,7 @@ def test_the_command_in_the_background_gets_no_secret_of_the_task(worker):
     assert f"SPARK_HOME={worker.environ['SPARK_HOME']}" in variables and "planted" not in variables
 
 
-def test_a_problem_with_the_archive_does_not_reach_the_task(worker):
+def test_a_problem_with_the_archive_does_not_fail_the_task(worker):
     broken = launch(worker, JAVA_HOME="/nowhere")
     assert archive_options(broken, "") is None
     make_archive_later(broken)

@@ -304,7 +304,7 @@ def test_a_trigger_that_cannot_be_decrypted_is_left_out():
 
 
 @pytest.mark.parametrize(("role", "may_read"), [("viewer", True), (None, False)])
-def test_the_auth_manager_decides(session, monkeypatch, role, may_read):
+def test_the_auth_manager_decides_what_a_user_may_read(session, monkeypatch, role, may_read):
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 

@@ -36,7 +36,7 @@ def result(table, *, task_id="load", version=1, **values) -> TaskResult:
     return TaskResult(task_id=task_id, map_index=-1, value={**value, **values})
 
 
-def test_the_attempts_of_a_task_are_told_apart(sales_page, run_table):
+def test_the_page_of_a_task_shows_the_outcome_of_each_attempt(sales_page, run_table):
     sales_page.database.attempts_of["sales", RUN, "load", -1] = [attempt(1, "failed"), attempt(2, "success")]
     sales_page.database.results_of["sales", RUN] = [result(run_table, committed=False, skipped=True)]
     html = sales_page.get(f"/task/sales/load/{{MAP_INDEX}}/{RUN}")
@@ -188,7 +188,7 @@ def test_a_table_appears_at_once_after_its_first_commit(sales_page, tmp_path):
     assert f"/tables/{key}/versions/1" in sales_page.get(f"/task/sales/first/-1/{RUN}")
 
 
-def test_a_task_without_a_table_says_so(sales_page):
+def test_the_page_of_a_task_says_that_it_wrote_no_table_or_has_not_started(sales_page):
     sales_page.database.attempts_of["sales", RUN, "mail", -1] = [attempt(1, "success")]
     assert "This task wrote no Delta table" in sales_page.get(f"/task/sales/mail/-1/{RUN}")
     assert "No attempt yet" in sales_page.get(f"/task/sales/mail/-1/{RUN}x")
