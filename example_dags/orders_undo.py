@@ -1,7 +1,7 @@
 """Undo a bad load.
 
-The first task checks the versions of `orders` from the newest to older ones, until it finds a version without negative
-amounts. The second task restores the table to that version:
+The first task checks at most 20 versions of `orders` (`checked_versions`), the newest first, until it finds a version
+without negative amounts. The second task restores the table to that version:
 
 - The restore is a new commit that copies no file. The bad versions stay in the history. If the table has a change data
   feed, the feed contains the removed rows.

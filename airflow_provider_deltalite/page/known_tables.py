@@ -123,7 +123,7 @@ def known_tables(
 
     Args:
         assets: the active assets.
-        roots: the addresses of `ui_tables`, without patterns.
+        roots: the addresses in `ui_tables`, and those of the folders that its patterns match.
         storage_conn_ids: connections by the beginnings of addresses; the longest beginning applies.
         written: the tables that tasks have written.
     """
