@@ -29,6 +29,7 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_provider_deltalite.rendered import convert_value, matching_type, parsed_json, reject_wrong_keys
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.csv_options import CHECKED_OPTIONS
 
 T = TypeVar("T")
 
@@ -39,11 +40,12 @@ _LITERAL_STARTS = ("[", "(", "{", "'", '"')
 _MAX_SAMPLES = 64
 _MAX_COMBINATIONS = 1024
 _NUMBER_SAMPLES = (1, 0, 2**31)
-# Parameters with rules that depend on their text, and the texts that these rules name or accept.
+# Parameters with rules that depend on their text, in lower case, and the texts that these rules name or accept.
 _TEXTS_WITH_RULES = {
     "format": ("delta",),
     "timestamp": ("2026-01-01T00:00:00Z",),
     "as_of": ("2026-01-01T00:00:00Z",),
+    **dict.fromkeys(CHECKED_OPTIONS, (",",)),
 }
 
 
@@ -142,7 +144,7 @@ class Constants:
             UndecidedError: there are too many such values to list.
         """
         if self.is_unknown_at_parse_time(value, name):
-            more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2], () if "." in name else self.texts)
+            more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2].lower(), () if "." in name else self.texts)
             return list(_samples_of_type(value, annotation, more_texts))
         kind = matching_type(value, annotation)
         value = parsed_json(value, (Mapping, list)) if isinstance(value, str) and _is_container(kind) else value

@@ -21,6 +21,7 @@ from airflow_provider_deltalite.operators.delta import (
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.task_groups.delta import delta_maintenance
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.csv_options import CHECKED_OPTIONS
 
 CSV_SOURCE = {"format": "csv", "path": "/landing"}
 DELTA_SOURCE = {"format": "delta", "path": "/lake/raw"}
@@ -40,6 +41,11 @@ def parse_task(operator, *, dag_parameters=None, **parameters):
         (DeltaWriteOperator, {"source": {"fromat": "csv"}}, r"sources\.source has the unknown key 'fromat'"),
         (DeltaWriteOperator, {"source": {"fromat": "csv", "path": "{{ ds }}"}}, "unknown key 'fromat'"),
         (DeltaWriteOperator, {"source": {"path": "/landing/{{ ds }}"}}, "has no 'format'"),
+        (
+            DeltaWriteOperator,
+            {"source": {**CSV_SOURCE, "options": {"quote": "||", "sep": "{{ params.sep }}"}}},
+            "option 'quote' of the CSV source",
+        ),
         (DeltaWriteOperator, {}, "one of `source` and `sources`, but has neither"),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "sources": {"a": CSV_SOURCE}}, "has both"),
         (
@@ -124,6 +130,11 @@ def return_value():
         (DeltaWriteOperator, {"source": {**CSV_SOURCE, "format": "{{ params.format }}", "version_as_of": 3}}),
         (DeltaWriteOperator, {"source": {**DELTA_SOURCE, "version_as_of": "{{ v }}", "timestamp_as_of": "{{ t }}"}}),
         (DeltaWriteOperator, {"source": {**DELTA_SOURCE, "changes_from_version": "{{ v }}", "changes_to_version": 0}}),
+        (
+            DeltaWriteOperator,
+            {"source": {**CSV_SOURCE, "options": {"sep": r"{{ '\|' }}", "Quote": "{{ params.quote }}"}}},
+        ),
+        (DeltaWriteOperator, {"source": {**CSV_SOURCE, "options": dict.fromkeys(CHECKED_OPTIONS, "{{ params.x }}")}}),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "max_records_per_file": "{{ n }}"}),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "overwrite_schema": "{{ w }}"}),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "table": "{{ table }}@v1"}),
