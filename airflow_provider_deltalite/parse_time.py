@@ -29,7 +29,6 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_provider_deltalite.rendered import convert_value, matching_type, parsed_json, reject_wrong_keys
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.csv_options import CHECKED_OPTIONS
 
 T = TypeVar("T")
 
@@ -40,13 +39,14 @@ _LITERAL_STARTS = ("[", "(", "{", "'", '"')
 _MAX_SAMPLES = 64
 _MAX_COMBINATIONS = 1024
 _NUMBER_SAMPLES = (1, 0, 2**31)
-# Parameters with rules that depend on their text, in lower case, and the texts that these rules name or accept.
+# Parameters with rules that depend on their text, and the texts that these rules name or accept.
 _TEXTS_WITH_RULES = {
-    "format": ("delta",),
+    "format": ("delta", "csv"),
     "timestamp": ("2026-01-01T00:00:00Z",),
     "as_of": ("2026-01-01T00:00:00Z",),
-    **dict.fromkeys(CHECKED_OPTIONS, (",",)),
 }
+# Each rule for an option of a source accepts one of these texts (`requests.csv_options`, `requests.copy`).
+_OPTION_TEXTS = (",", "STOP_AT_DELIMITER")
 
 
 class CheckedWhenParsed(BaseOperatorMeta):
@@ -144,8 +144,7 @@ class Constants:
             UndecidedError: there are too many such values to list.
         """
         if self.is_unknown_at_parse_time(value, name):
-            more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2].lower(), () if "." in name else self.texts)
-            return list(_samples_of_type(value, annotation, more_texts))
+            return list(_samples_of_type(value, annotation, self._more_texts(name)))
         kind = matching_type(value, annotation)
         value = parsed_json(value, (Mapping, list)) if isinstance(value, str) and _is_container(kind) else value
         match value:
@@ -162,6 +161,13 @@ class Constants:
                 return list(self._combinations(samples))
             case _:
                 return [convert_value(name, value, annotation)]
+
+    def _more_texts(self, name: str) -> Sequence[str]:
+        """Return texts that an unknown parameter may have, beside the text of its template."""
+        parent, _, member = name.rpartition(".")
+        if parent.endswith(".options"):
+            return _OPTION_TEXTS
+        return _TEXTS_WITH_RULES.get(member, () if parent else self.texts)
 
     def _record_samples(
         self, name: str, values: Mapping[Any, object], cls: type, never_empty: Collection[str] = ()

@@ -10,6 +10,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_deltalite.operators.delta import (
     DeltaConvertOperator,
+    DeltaCopyOperator,
     DeltaDeleteOperator,
     DeltaMergeOperator,
     DeltaOptimizeOperator,
@@ -21,9 +22,9 @@ from airflow_provider_deltalite.operators.delta import (
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.task_groups.delta import delta_maintenance
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.csv_options import CHECKED_OPTIONS
 
 CSV_SOURCE = {"format": "csv", "path": "/landing"}
+CSV_OPTIONS = ("sep", "delimiter", "lineSep", "quote", "escape", "comment", "charToEscapeQuoteEscaping")
 DELTA_SOURCE = {"format": "delta", "path": "/lake/raw"}
 MERGE_PARAMETERS = {"source": CSV_SOURCE, "on": "target.id = source.id"}
 
@@ -134,7 +135,17 @@ def return_value():
             DeltaWriteOperator,
             {"source": {**CSV_SOURCE, "options": {"sep": r"{{ '\|' }}", "Quote": "{{ params.quote }}"}}},
         ),
-        (DeltaWriteOperator, {"source": {**CSV_SOURCE, "options": dict.fromkeys(CHECKED_OPTIONS, "{{ params.x }}")}}),
+        (DeltaWriteOperator, {"source": {**CSV_SOURCE, "options": dict.fromkeys(CSV_OPTIONS, "{{ params.x }}")}}),
+        (DeltaCopyOperator, {"source": {"format": "{{ params.format }}", "path": "/landing"}}),
+        (
+            DeltaCopyOperator,
+            {
+                "source": {
+                    **CSV_SOURCE,
+                    "options": {"header": "true", "unescapedQuoteHandling": "{{ params.handling }}"},
+                }
+            },
+        ),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "max_records_per_file": "{{ n }}"}),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "overwrite_schema": "{{ w }}"}),
         (DeltaWriteOperator, {"source": CSV_SOURCE, "table": "{{ table }}@v1"}),

@@ -45,6 +45,14 @@ def test_avro_files_with_a_schema_are_accepted():
         ({"source": Source(format="csv", path="/x", options={"MODE": "DROPMALFORMED"})}, "MODE"),
         ({"source": Source(format="avro", path="/x", schema="a INT", options={"ignoreExtension": "false"})}, "pattern"),
         ({"source": Source(format="json", path="/x", options={"samplingRatio": "0.1"})}, "other records"),
+        (
+            {
+                "source": Source(
+                    format="csv", path="/x", options={"header": "true", "UnescapedQuoteHandling": "SKIP_VALUE"}
+                )
+            },
+            "STOP_AT_DELIMITER",
+        ),
         ({"source": Source(format="orc", path="/x", options={"mergeSchema": "false"})}, "columns of all files"),
         ({"file_names": ("a",), "pattern": "*"}, "both select files"),
         ({"file_names": ()}, "names no file"),

@@ -13,6 +13,7 @@ from deltalite.requests.source import Source, query_faults
 from deltalite.requests.source_paths import is_hidden, split_address
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
+_QUOTE_HANDLING = "STOP_AT_DELIMITER"  # Spark's default for `unescapedQuoteHandling`
 _FORMATS_WITHOUT_TYPES = ("csv", "json")
 # With these options, Spark would read other files, or leave out data that counts as loaded.
 _REFUSED_OPTIONS: Mapping[str, str] = {
@@ -126,6 +127,12 @@ def _source_faults(source: Source) -> Iterator[Fault]:
     for name in source.options:
         if name.lower() in _REFUSED_OPTIONS:
             yield f"The source has the option {name!r}.", _REFUSED_OPTIONS[name.lower()]
+    options = {name.lower(): str(value).upper() for name, value in source.options.items()}
+    if options.get("header") == "TRUE" and options.get("unescapedquotehandling", _QUOTE_HANDLING) != _QUOTE_HANDLING:
+        yield (
+            "The source has the options 'header' and 'unescapedQuoteHandling'.",
+            f"Leave the second option out: the task reads headers as with {_QUOTE_HANDLING}.",
+        )
 
 
 def _selection_faults(request: CopyRequest) -> Iterator[Fault]:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from deltalite.requests.base import Fault
 
 _SINGLE_CHARACTERS = ("quote", "escape", "comment", "charToEscapeQuoteEscaping")
-CHECKED_OPTIONS = frozenset(name.lower() for name in (*_SINGLE_CHARACTERS, "sep", "delimiter", "lineSep"))
-"""The names of the options that `csv_option_faults` checks, in lower case. The text "," is valid for each of them."""
 _LONGEST_LINE_SEPARATOR = 2
 _ESCAPED_CHARACTERS = {"t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _SEPARATOR_PART = re.compile(r"\\(?P<escaped>.?)|[^\\]+", re.DOTALL)

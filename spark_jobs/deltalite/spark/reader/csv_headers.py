@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
-from deltalite.spark.reader.csv_fields import CsvDialect
+from deltalite.spark.reader.csv_fields import CsvDialect, OpenQuoteError
 from deltalite.spark.reader.unreadable_file_error import UnreadableFileError
 
 if TYPE_CHECKING:
@@ -43,10 +43,25 @@ class CsvHeaderReader:
 
         Raises:
             SourceNotFoundError: the file no longer exists.
-            SourceError: the header is longer than 16 MiB, or cannot be decompressed or decoded.
+            SourceError: the header is longer than 16 MiB, or cannot be decompressed or decoded. With the option
+                `multiLine`, also a header whose first line ends inside quotes.
             InvalidRequestError: the encoding is unknown.
             StorageError: the storage does not answer.
         """
+        line = self._header_line(store, name)
+        if not line:
+            return None
+        has_multi_line = self._options.get("multiline", "false").lower() == _TRUE
+        try:
+            return _safe_names(self._dialect.fields(line, may_end_in_quotes=not has_multi_line))
+        except OpenQuoteError as error:
+            raise UnreadableFileError(
+                f"The header of {name} has a name with a line break, or a quote that is not closed.",
+                remedy="Change the name in the file, or read the file without `header` and with a `schema`.",
+            ) from error
+
+    def _header_line(self, store: LogStore, name: str) -> str:
+        """Return the first line of a file that is neither empty nor a comment, or ""; see `read` for errors."""
         size_bytes = _FIRST_BYTES
         while True:
             data = store.read_start(name, size_bytes)
@@ -57,17 +72,17 @@ class CsvHeaderReader:
             is_whole = len(data) < size_bytes
             content = _decompressed(name, data, is_whole=is_whole)
             line = self._first_line(self._text(content, "replace"), is_whole=is_whole)
-            if line is not None:
-                if line != self._first_line(self._text(content, "ignore"), is_whole=is_whole):
-                    raise UnreadableFileError(
-                        f"The header of {name} is not text in the encoding {self._encoding}.",
-                        remedy="Set the option `encoding` of the source.",
-                    )
-                return _safe_names(self._dialect.fields(line)) if line else None
-            if size_bytes >= _MAX_BYTES:
+            if line is not None and line != self._first_line(self._text(content, "ignore"), is_whole=is_whole):
+                raise UnreadableFileError(
+                    f"The header of {name} is not text in the encoding {self._encoding}.",
+                    remedy="Set the option `encoding` of the source.",
+                )
+            if size_bytes >= _MAX_BYTES if line is None else len(line) > _MAX_BYTES:
                 raise UnreadableFileError(
                     f"The header of {name} is longer than 16 MiB.", remedy="Check that the file is a CSV file."
                 )
+            if line is not None:
+                return line
             size_bytes *= 16
 
     @property
