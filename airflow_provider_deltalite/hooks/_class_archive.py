@@ -67,9 +67,9 @@ def archive_use() -> ArchiveUse:
 
 
 def archive_options(launch: Launch, user_options: str) -> str | None:
-    """Return the Java options with which the driver uses an archive; None if it uses none.
+    """Return the Java options that make the driver use an archive, or None.
 
-    The driver uses none if the user's Java options choose an archive.
+    The result is None if `class_archive` is off, if no archive fits, or if the user's Java options choose an archive.
     """
     try:
         name = None if archive_use() is ArchiveUse.OFF else _archive_of_driver(launch)

@@ -17,13 +17,13 @@ from airflow_provider_deltalite.hooks._class_archive import archive_options
 from airflow_provider_deltalite.preflight import Launch
 from deltalite.installation.class_archive import JVM_OPTIONS_VARIABLE
 
-# The thresholds are twenty times HotSpot's defaults. With `Tier3DelayOn=0`, C1 leaves the profile for C2 out of a
-# method while other methods wait for C2.
+# The thresholds are twenty times HotSpot's defaults. With `Tier3DelayOn=0`, C1 compiles a method without code for the
+# profile while other methods wait for C2.
 _LATE_C2 = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000"
     " -XX:Tier4BackEdgeThreshold=800000 -XX:Tier3DelayOn=0"
 )
-_COMPILER_OPTION = re.compile(r"-Xint\b|-Xcomp\b|-XX:[+-]?(Tier|CompileThreshold|CompilationMode)")
+_COMPILER_OPTION = re.compile(r"(?<!\S)(-Xint\b|-Xcomp\b|-XX:[+-]?(Tier|CompileThreshold|CompilationMode))")
 # Variables and settings in which the user may give options to Java.
 _OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -32,8 +32,9 @@ _OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOp
 def options_of_driver(launch: Launch, conf: Mapping[str, object]) -> str | None:
     """Return the value of SPARK_SUBMIT_OPTS for a driver on this worker; None if the driver runs in a cluster.
 
-    An option of the user for Java's compilers switches the options for C2 off. An option for a class archive switches
-    the archive off. The user's options come last, so that they take precedence.
+    If `conf` or a variable of Java has an option for the compilers (`_COMPILER_OPTION`), the result has no option for
+    C2. If one has an option for a class archive, the result has no archive. The user's options come last, so that they
+    take precedence. Spark adds the options of a properties file later.
     """
     if launch.in_cluster:
         return None

@@ -202,7 +202,8 @@ class TableReader:
                 ),
                 earlier=None if cached is None else cached.value,
             )
-            self._cache.put(newest_key, growth)
+            if cached is None or not cached.value.points or overview.version >= cached.value.points[-1].version:
+                self._cache.put(newest_key, growth)
             return growth
 
         key = (*newest_key, overview.version)

@@ -51,7 +51,7 @@ def test_an_option_of_the_user_for_the_compilers_replaces_the_options_for_c2(opt
     for setting in SETTINGS:
         assert LATE_C2 not in options(conf={setting: option})
     assert LATE_C2 in options(conf={"spark.executor.extraJavaOptions": option})
-    assert LATE_C2 in options(SPARK_SUBMIT_OPTS="-Xmx1g -XX:+UseZGC -XX:CompileCommand=quiet")
+    assert LATE_C2 in options(SPARK_SUBMIT_OPTS="-Xmx1g -XX:+UseZGC -XX:CompileCommand=quiet -Dpath=/a-Xint")
 
 
 def test_an_archive_of_classes_is_used_unless_the_user_chooses_one(tmp_path, monkeypatch):

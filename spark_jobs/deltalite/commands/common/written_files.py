@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.reading import check_positions, positions_of_vectors
 from deltalite.columnar.parquet.files import read_footers
@@ -18,6 +17,7 @@ from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
+from deltalite.log.file_table import deleted_rows_by_file
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile
 from deltalite.protocol.column_mapping import MappingMode
@@ -56,7 +56,7 @@ def live_rows_per_file(files: pa.Table) -> list[int | None]:
     row_counts = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
     )
-    counts = zip(row_counts, _deleted_rows_per_file(files), strict=True)
+    counts = zip(row_counts, deleted_rows_by_file(files).to_pylist(), strict=True)
     return [None if row_count is None else row_count - deleted_count for row_count, deleted_count in counts]
 
 
@@ -73,12 +73,8 @@ def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]
     vectors = {n: vector for n, vector in enumerate(files["deletionVector"].to_pylist()) if vector is not None}
     for n, positions in zip(vectors, positions_of_vectors(store, list(vectors.values())), strict=True):
         check_positions(positions, row_counts[n], names[n])
-    return [count - deleted for count, deleted in zip(row_counts, _deleted_rows_per_file(files), strict=True)]
-
-
-def _deleted_rows_per_file(files: pa.Table) -> list[int]:
-    """Return the number of rows that the deletion vector of each file removes."""
-    return [count or 0 for count in pc.struct_field(files["deletionVector"], "cardinality").to_pylist()]
+    deleted_counts = deleted_rows_by_file(files).to_pylist()
+    return [row_count - deleted_count for row_count, deleted_count in zip(row_counts, deleted_counts, strict=True)]
 
 
 def live_row_count_by_statistics(files: pa.Table) -> int | None:
