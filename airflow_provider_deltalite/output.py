@@ -106,7 +106,7 @@ class JobOutput:
         self._result_parts, self._question_parts = result_parts(), question_parts()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Let the log show stars instead of these secrets."""
+        """Replace these secrets by stars in the log."""
         # A secret may begin with another secret, so the longest secret is replaced first.
         self._hidden = sorted({*self._hidden, *secrets}, key=len, reverse=True)
 

@@ -73,7 +73,8 @@ class KnownTable:
     - `storage`: the name of its storage, such as `s3://bucket`; reads of one storage share a limit.
     - `conn_id`: the Airflow connection that opens the storage.
     - `is_root`: whether `ui_tables` names the table.
-    - `uses`: a `KnownTable` for each asset, task and entry of `ui_tables` that names the table; empty in a use.
+    - `uses`: a `KnownTable` for each asset, task and entry of `ui_tables` that names the table. The field `uses` of
+      these objects is empty.
     """
 
     key: str

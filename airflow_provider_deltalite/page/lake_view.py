@@ -111,8 +111,8 @@ def health_of(result: Result[Any], measures: Result[TableMeasures] | None = None
     5. A step of the maintenance is due: due.
     6. Otherwise: healthy.
 
-    `result` is the read of an overview. It may be the read of other values if that read failed or has not ended,
-    because the cases 1 and 2 need no overview.
+    `result` is the read of an overview. In the cases 1 and 2, it may also be a failed or unfinished read of other
+    values, because these cases need no overview.
     """
     if result.error is not None:
         is_missing = result.error.kind == _MISSING

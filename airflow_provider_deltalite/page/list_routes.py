@@ -55,7 +55,7 @@ class ListRoutes(Routes):
         sort = sort if sort in SORTS else DEFAULT_SORT
         search = q[:_LONGEST_SEARCH]
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
-        # The other half of the time is for the reads of tables.
+        # The listings get at most half of the remaining time. The reads of tables need the other half.
         listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
         await wait(request, self.table_list.start_listings(), max_seconds=listing_seconds)
         known, problems = await self.table_list.tables()

@@ -43,7 +43,7 @@ class RowChoice(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> RowChoice:
-        """Return the choice that a parameter names; a text that names none chooses all rows of the version."""
+        """Return the choice that a parameter names. Any other text chooses all rows of the version."""
         return cls(text) if text in (cls.NONE, cls.CHANGED) else cls.ALL
 
 
@@ -82,7 +82,7 @@ class PreviewView:
 
 
 def problem_of_conditions(conditions: Sequence[str]) -> str:
-    """Return why the page refuses conditions without parsing them; an empty text if it accepts them."""
+    """Return the problem if the conditions are too many or too long; otherwise an empty text. Parse no condition."""
     if len(conditions) > MAX_CONDITIONS:
         return f"There are more than {MAX_CONDITIONS} conditions. Leave some out."
     if any(len(condition) > MAX_CONDITION_LENGTH for condition in conditions):

@@ -20,7 +20,7 @@ URL_PREFIX = "/deltalite"
 TASK_ROUTE = "delta-task"
 """The last part of the address of a task's tab in Airflow's UI."""
 AIRFLOW_APP = "airflow_provider_deltalite.airflow_app"
-"""The key in the scope of a request whose value is the app of Airflow's API server."""
+"""The scope of a request has the app of Airflow's API server under this key."""
 _SECTION = "deltalite"
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ _UNITS = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "
 def span_text(seconds: float) -> str:
     """Return a length of time as text, such as `36 hours`.
 
-    The unit is the largest one of which there are at least two; without one, it is seconds. The number is rounded down.
+    The unit is the largest unit of which the time has at least two. A time below two minutes is in seconds. The number
+    is rounded down.
     """
     seconds = max(0.0, seconds)
     unit_seconds, unit = next((unit, name) for limit, unit, name in _UNITS if seconds >= limit)

@@ -92,7 +92,7 @@ class FaultyLogStore:
     """A client's `LogStore`.
 
     `journal` has each list, read and put as (operation, name, fault, outcome). It also has every other access that
-    failed before its operation. It lacks the access at which the client was killed.
+    failed before its operation. `journal` has no entry for the access at which the client was killed.
     """
 
     root = "memory://table"

@@ -30,7 +30,7 @@ def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
 
     Raises:
         AuditFailedError: an audit of level `fail` did not pass.
-        InvalidRequestError: the address names a version, or SQL of an audit is wrong. Or SQL of an audit of level
+        InvalidRequestError: the address names a version, the SQL of an audit is wrong, or the SQL of an audit of level
             `fail` cannot be computed for a row.
         TableError: the table, the version, or the previous version (for `max_change`) cannot be read.
         DeltaLiteError: storage failed.

@@ -62,7 +62,7 @@ class Chain:
     def spans(self) -> Iterator[Span]:
         """Yield the spans of the chain, each from one checkpoint to the next."""
         first, last = self.versions
-        # One checkpoint of each version begins a span. At the version of `start`, this is `start`.
+        # If a version has several checkpoints, only one begins a span. At the version of `start`, it is `start`.
         starts = [
             self.start,
             *{c.version: c for c in self.checkpoints if c.version > first or self.start is None}.values(),

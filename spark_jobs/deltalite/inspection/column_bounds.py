@@ -36,7 +36,7 @@ class Side(StrEnum):
 class Bound:
     """The smallest or largest value of a column as a text.
 
-    No value is beyond it, even if it is not exact, but a writer may have rounded a decimal.
+    Except for decimals that a writer has rounded, no value is beyond the bound, even if the bound is not exact.
     """
 
     text: str

@@ -55,7 +55,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     SetTransaction.action: frozenset({"appId", "version"}),
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
-# A summary or a commit time uses these fields unless they are too long. They do not count as other kept fields.
+# A summary or a commit time uses these fields unless they are too long. `_MAX_OTHER_BYTES` does not limit these fields.
 _OPTIONAL: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
 # An action requires these fields, and a summary does not use them. A value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}

@@ -21,8 +21,8 @@ class MisplacedColumn(NamedTuple):
 def are_matched_by_name(header: Sequence[str], schema: Sequence[str]) -> bool:
     """Whether the columns of a header are matched with the schema by name, not by position.
 
-    True if the header has all names of the schema, or the schema has all names of the header, and the two differ. If
-    both have the same names in the same order, positions give the same columns.
+    True if the two lists of names differ, and one of the lists has all names of the other list. If the lists are equal,
+    names and positions give the same columns.
     """
     names, schema_names = _lower(header), _lower(schema)
     return names != schema_names and (set(names) <= set(schema_names) or set(schema_names) <= set(names))

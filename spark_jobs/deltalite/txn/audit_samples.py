@@ -19,7 +19,7 @@ from deltalite.sizes import counted
 
 MAX_VALUE_CHARACTERS, MAX_SAMPLE_CHARACTERS = 80, 500
 MAX_READ_CHARACTERS = 1_000
-"""The characters that the job reads of a value. A sample shows fewer, but only a complete secret is recognised."""
+"""The characters that the job reads of a value. It reads more than a sample shows, to recognize complete secrets."""
 MAX_TOTAL_CHARACTERS = 4_000
 """The limit for the characters of all samples of one attempt."""
 _OMITTED = "..."

@@ -294,7 +294,7 @@ def test_a_row_that_deletes_a_key_of_a_history_is_never_rejected(spark, tmp_path
 
 @pytest.mark.campaign
 def test_a_cleared_merge_shows_each_bad_row_once(spark, tmp_path):
-    """A cleared merge reads its source again. Of an incremental source, it reads only new versions."""
+    """A cleared merge reads its source again, but only the new versions of an incremental source."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     write_rows(spark, table, values("id, note", "1, 'a'"))
     audits = quarantine_options(quarantine, NEGATIVE)

@@ -2,9 +2,9 @@
 
 A shredded group has `value` (encoded) and `typed_value`: a column of a primitive type, a list of groups, or a struct of
 named groups. If `typed_value` is not null, it is the value of the group; an object may have further fields in `value`.
-A group without either value is a missing field in an object, and the variant null elsewhere. The conversion is planned
-once per file, from the file's schema. Encoded parts are copied unchanged, because all parts use the metadata of their
-row. Apache Parquet: Variant Shredding. Protocol: Variant Shredding.
+In an object, a group with neither `value` nor `typed_value` is a missing field. Elsewhere, it is the variant null. The
+conversion is planned once per file, from the file's schema. Encoded parts are copied unchanged, because all parts use
+the metadata of their row. Apache Parquet: Variant Shredding. Protocol: Variant Shredding.
 """
 
 from __future__ import annotations

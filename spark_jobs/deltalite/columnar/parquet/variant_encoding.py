@@ -61,7 +61,7 @@ def encode_double(value: float) -> bytes:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Encode a decimal of up to 38 digits and a scale of 0 to 38."""
+    """Encode a decimal with up to 38 digits and a scale of 0 to 38."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
         raise BrokenVariantError(f"{value} is not a finite decimal with a scale of zero or more")

@@ -3,7 +3,7 @@
 Bounds describe each column for all rows of a file. The set of possible truth values follows from the bounds, bottom
 up: AND, OR and NOT combine sets as Kleene's logic combines values. Predicates are bound (`binding.py`), so bounds and
 literals are comparable. The set may be too large, but never too small. A file without TRUE in the set is safe to skip.
-The value of a set of one element holds for every row.
+If the set has one element, this truth value holds for every row.
 
 The rules are operations on bit masks, so they apply to one file (`ColumnFacts`) and to many files at once
 (`FactColumn` in `columnar/skipping`). `columnar/skipping` reads the bounds from the log.
@@ -67,10 +67,10 @@ class Facts(Protocol):
         """Return how the values may compare with a literal that is not null."""
 
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to those literals that decide the result of `In`.
+        """Return `relations(literal)` for each literal that decides the result of `In`.
 
-        The relations show whether a value may equal one of `literals`, and whether every value does. `literals` are not
-        null, and are sorted as in a bound `In`.
+        The relations show whether a value may equal one of `literals`, and whether every value equals one of them. No
+        literal is null. `literals` are sorted as in a bound `In`.
         """
 
     def prefix_facts(self, length: int) -> Facts:

@@ -2,7 +2,7 @@
 
 A name is a column of the table, or a path into its structs such as `address.city`. With paths into a struct, the reader
 returns only the named fields of the struct, in the table's order. A `MetadataColumn` requests a fact about a row. The
-text "_file" means the table's column `_file` if the table has this column. `MetadataColumn.FILE` always means the fact.
+text "_file" means the table's column `_file` if the table has this column. `MetadataColumn.FILE` never means a column.
 Names are not case-sensitive, and the result spells them as the table does.
 """
 

@@ -172,7 +172,7 @@ class Auditor:
         results = with_acceptance(results, audits, self._approval, now_ms=time_ms)
         if failed_audits(results) or any(map(is_undecided, results)):
             for staging in stagings:
-                # Without a table, the staging folder must stay: the next write recognizes leftover files by it.
+                # Without a table, the staging folder must stay, because it marks leftover files for the next write.
                 staging.keep_committed() if base is not None else staging.keep_all()
         samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
         effect = _text_of_files(self._store.root, proposal)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class PendingFiles(Protocol):
-    """Files that were written for a commit. Their owner removes them, unless one of these methods was called."""
+    """Files that were written for a commit. The owner removes these files, unless a method below was called."""
 
     def keep_committed(self) -> None:
         """Keep the files that the log refers to."""

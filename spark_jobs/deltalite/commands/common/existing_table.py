@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def existing_table(spark: SparkSession, store: LogStore) -> Snapshot | None:
     """Return the newest snapshot, or None if an operation can create a table in the folder.
 
-    Such a folder has no visible file, except leftovers of a write that was killed before the first commit.
+    An operation can create a table in an empty folder. Hidden files do not count. The files of a write that was killed
+    before the first commit do not count either.
 
     Raises:
         InvalidRequestError: there is no table, and the folder holds other files.

@@ -76,7 +76,7 @@ class Loads:
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """The operation metrics of the commit, in addition to those of the write: none."""
+        """The operation metrics that the loads add to the metrics of the write: none."""
         return {}
 
     @property
@@ -223,7 +223,8 @@ def plan_load(
             flow_range = replace(flow_range, to_version=last_version_within(first_version, sizes, source.max_bytes))
         plan = _plan_with_one_schema(store, source, first_version, flow_range.to_version, commits)
     except (VersionGapError, VersionNotFoundError) as error:
-        # Log cleanup may delete commits meanwhile. Some engines keep commits, but not the checkpoint before them.
+        # Log cleanup may have deleted commits since the plan began. Some engines also delete a checkpoint but keep the
+        # commits after it.
         gap, is_available = f"the source's log has lost versions ({error.problem.rstrip('.')})", False
     except ChangeFeedUnavailableError as error:
         if error.are_recorded:

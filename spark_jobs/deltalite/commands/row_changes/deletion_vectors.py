@@ -125,8 +125,8 @@ class VectorFiles:
     ) -> dict[int, int]:
         """Return the number of rows of each file, including its deleted rows, from its statistics or its footer.
 
-        The footer decides if there are no statistics, or if the file would be removed whole. So no live row is lost if
-        the statistics are wrong, or if a vector has positions that the file does not have.
+        The method reads the footer if the statistics lack the number, or if no live row would remain by this number. So
+        no live row is lost if the statistics are wrong, or if a vector has positions that the file does not have.
 
         Raises:
             CorruptDataFileError: a footer cannot be read, or there is such a vector.

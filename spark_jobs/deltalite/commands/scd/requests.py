@@ -54,7 +54,7 @@ def check_versions_continue(
     ranges: Iterable[FlowRange],
     sequence_type: DataType,
 ) -> None:
-    """Refuse a recreated incremental source if its versions order the rows, and are not above the loaded versions.
+    """Refuse a recreated source if the sequence comes from its versions, and they are not above the loaded versions.
 
     The rows of this source would come before the rows of the table. `transactions` are those of the table.
     `sequence_type` is the type of `sequence_by`.

@@ -1,7 +1,8 @@
 """The Hilbert curve as a table of states, with which Spark expressions compute the place of a row bit by bit.
 
-A point has a number in each dimension. One step takes the next bit of each number, the highest first, and gives
-as many bits of the place. The state says how the curve is turned and mirrored in the current part of the space.
+A point has a number in each dimension. The first step takes the highest bit of each number, and each later step takes
+the next bit. A step gives one bit of the place for each dimension. The state says how the curve is turned and mirrored
+in the current part of the space.
 Consecutive places always belong to neighbouring points. A Z curve does not guarantee this.
 
 C. Hamilton, A. Rau-Chaplin: Compact Hilbert Indices, 2008 (the transforms of a sub-cube by entry point and direction).

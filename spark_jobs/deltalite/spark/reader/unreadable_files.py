@@ -1,6 +1,7 @@
 """The search for source files that cannot be loaded at all, after a read of several files has failed.
 
-Such a file is unreadable, or its columns do not fit the table. It is unreadable if all of this holds:
+Spark cannot load a file if the file is unreadable, or if its columns do not fit the table. A file is unreadable if all
+of these statements are true:
 
 1. A read of this file alone fails, in a way that shows damage or another format (`damage_of_file`). Parquet, ORC and
    Avro files are read with their stored columns, so columns that differ from the table's columns are not damage.
@@ -137,7 +138,7 @@ class FileChecker:
         )
 
     def _failure_alone(self, address: str) -> Exception | None:
-        """Read all rows of one file, and return the error, None if there is none.
+        """Read all rows of one file. Return the error of the read, or None if it succeeds.
 
         Files with stored columns are read without the columns of the table. If their rows cannot be read, but the error
         shows no damage, the result is the error of reading only the footer or the header.

@@ -1,8 +1,9 @@
 """The history of each key (type 2), computed from its events.
 
 A history row begins with an event that does not delete the key, and whose tracked values differ from those of the event
-before. It ends where the next history row begins, or at a delete. Its untracked values are those of its last event. A
-key of which only deletes are known has a row with an empty range, so that an older row that arrives later ends there.
+before. It ends where the next history row begins, or at a delete. Its untracked values are those of its last event. If
+only deletes of a key are known, the key has a row with an empty range. An older row that arrives later ends at the
+delete.
 
 The events of a key in order, with tracked values A and B, and the rows:
 

@@ -79,5 +79,5 @@ def true_conditions(mark: str) -> list[int]:
 
 
 def is_condition_true(marks: str, number: int) -> Column:
-    """Return whether the mark in the column `marks` says that the condition with this number, from 0, is true."""
+    """Return whether the condition with this number (from 0) is true according to the mark in the column `marks`."""
     return F.substring(column_named(marks), number + 1, 1) == _TRUE
