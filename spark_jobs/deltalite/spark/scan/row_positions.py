@@ -1,19 +1,24 @@
 """Row positions, collected to the driver, one file after the other.
 
-For any number of rows, `positions_by_file` lets Spark build bitmaps of 32,768 positions each. So Spark transfers at
-most an eighth of a byte per row of a file, and the driver holds the bitmaps of one Spark partition at a time. For few
-rows, `few_positions_by_file` collects their addresses in one job without a shuffle. Executors run no Python.
-Protocol: Deletion Vectors.
+The number of rows in the files decides how `positions_by_file` collects the positions:
+
+1. Few rows: Spark transfers the address of each row, in one job without a shuffle (`few_positions_by_file`).
+2. More rows: Spark builds bitmaps of 32,768 positions each, and the driver collects all bitmaps at once. They take at
+   most an eighth of a byte per row of a file.
+3. Very many rows, or an unknown number: as case 2, but the driver holds the bitmaps of one Spark partition at a time.
+
+Executors run no Python. Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.columns.names import column_named
@@ -21,20 +26,33 @@ from deltalite.spark.columns.names import column_named
 MAX_FEW_POSITIONS = 250_000
 """The limit of `few_positions_by_file`. The addresses take 4 MB of `spark.driver.maxResultSize`."""
 
+# The limit of case 2. The bitmaps take 12.5 MB of `spark.driver.maxResultSize`.
+_MAX_ROWS_IN_ONE_COLLECTION = 100_000_000
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
 
 
-def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
-    """Yield each file number with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
+def positions_by_file(
+    rows: DataFrame, *, file: str, row: str, rows_in_files: int | None = None
+) -> Iterator[tuple[int, pa.Int64Array]]:
+    """Yield each file number with the positions (from 0, strictly increasing) of its rows.
+
+    The columns `file` and `row` have the type bigint, and no null. `rows` has no address twice. `rows_in_files` is the
+    number of all rows in the files, None if it is unknown. If it is too small, the driver may need more memory.
+    """
+    if rows_in_files is not None and rows_in_files <= MAX_FEW_POSITIONS:
+        yield from few_positions_by_file(rows, file=file, row=row)
+        return
     position_from_1 = column_named(row) + 1
-    bitmaps = (
-        rows.groupBy(column_named(file).alias("file"), F.bitmap_bucket_number(position_from_1).alias("bucket"))
-        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(position_from_1)).alias("bits"))
-        .repartition("file")
-        .sortWithinPartitions("file", "bucket")
-    )
-    for number, buckets in groupby(bitmaps.toLocalIterator(), key=lambda bitmap: bitmap["file"]):
+    bitmaps = rows.groupBy(
+        column_named(file).alias("file"), F.bitmap_bucket_number(position_from_1).alias("bucket")
+    ).agg(F.bitmap_construct_agg(F.bitmap_bit_position(position_from_1)).alias("bits"))
+    sorted_bitmaps: Iterable[Row]
+    if rows_in_files is not None and rows_in_files <= _MAX_ROWS_IN_ONE_COLLECTION:
+        sorted_bitmaps = sorted(bitmaps.collect(), key=itemgetter("file", "bucket"))
+    else:
+        sorted_bitmaps = bitmaps.repartition("file").sortWithinPartitions("file", "bucket").toLocalIterator()
+    for number, buckets in groupby(sorted_bitmaps, key=itemgetter("file")):
         yield (
             number,
             pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _POSITIONS_PER_BUCKET) for b in buckets]),
@@ -42,10 +60,7 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
 
 
 def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
-    """Yield the same as `positions_by_file` for at most `MAX_FEW_POSITIONS` rows without duplicates, in one Spark job.
-
-    The columns `file` and `row` must have the type bigint, and no null.
-    """
+    """Yield the same as `positions_by_file` for at most `MAX_FEW_POSITIONS` rows, in one Spark job."""
     addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
     addresses = addresses.sort_by([("file", "ascending"), ("row", "ascending")]).combine_chunks()
     counts = pc.value_counts(addresses["file"])  # in the order of the files, because the addresses are sorted
