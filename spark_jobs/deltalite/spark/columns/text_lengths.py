@@ -6,7 +6,7 @@ The metadata of the field has the type. Lengths count characters. A write works 
 - A shorter text of a char(n) is padded with blanks.
 
 A read pads a shorter text of a char(n) too, because other writers (delta-spark 4.4) insert texts unpadded. Columns keep
-the type in their metadata, so that Spark pads the other text of a comparison. Spark: CharVarcharUtils,
+the type in their metadata, so that Spark pads texts that a query compares with them. Spark: CharVarcharUtils,
 ApplyCharTypePadding; Delta: CharVarcharConstraint.
 """
 

@@ -48,6 +48,7 @@ def check_expressions(
     _check_defaults(spark, declared_fields, rules)
     _check_generated(spark, schema, declared_fields, rules)
     conditions_only = replace(rules, generated={})
+    # This call raises an error if a condition is wrong. The guards are not needed.
     rule_guards(spark, schema, schema, conditions_only, requested_keys=constraint_keys, parameter="constraints")
 
 

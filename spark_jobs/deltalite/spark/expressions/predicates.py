@@ -1,8 +1,8 @@
 """SQL predicates: Spark parses, resolves and folds a predicate, and this module converts it to a predicate tree.
 
 Catalyst's optimized condition is read from JSON, a list of nodes in pre-order. Only conditions that the tree can
-express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, which never excludes a
-file. Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
+express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, and excludes no file.
+Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
 selected by separate evaluations.
 """
 
@@ -150,12 +150,13 @@ def _check_may_be_repeated(analyzed: Any, text: str, parameter: str) -> None:
 
 def _session_time_zone(spark: SparkSession) -> tzinfo | None:
     """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
-    offset = _OFFSET_PATTERN.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    offset = _OFFSET_PATTERN.fullmatch(zone)
     if offset is not None:
         absolute_offset = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         return timezone(-absolute_offset if offset["sign"] == "-" else absolute_offset)
     try:
-        return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+        return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):
         return None
 

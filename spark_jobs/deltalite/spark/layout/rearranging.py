@@ -19,7 +19,7 @@ from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.scan.frame import scan_with_row_ids
 
 UNION_SETTINGS = {"spark.sql.unionOutputPartitioning": "false"}
-"""The settings for writing bins. Without them Spark 4.1 and later merge the single partitions of a union."""
+"""The settings for writing bins. Without them Spark 4.1 and later merge the partitions of a union's branches."""
 
 # A smaller bin becomes a file with one row group. The order of rows in such a file does not help readers.
 _LARGE_BIN_BYTES = 16 * 1024 * 1024
