@@ -42,7 +42,7 @@ class AuditedRows:
     """The rows of one scope.
 
     - `frame`: makes the frame of the rows.
-    - `row_count`: returns the number of rows without a Spark job; None if only Spark can count them.
+    - `row_count`: counts the rows without a Spark job; None if only Spark can count them.
     """
 
     frame: Callable[[], DataFrame]
@@ -94,7 +94,7 @@ def bad_references(
 
 
 class _Measuring:
-    """Measures audits. Each frame, each pass and each row count is made once."""
+    """Measures audits, and makes each frame, pass and row count once."""
 
     def __init__(
         self,
@@ -196,5 +196,5 @@ class _Measuring:
 
 
 def _needs_row_count(resolved: ResolvedAudit) -> bool:
-    """Whether the number of rows in the scope is the measured value, or the audit has a limit on a share of it."""
+    """Whether the audit measures the number of rows in the scope, or limits a share of them."""
     return resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.share_limit is not None

@@ -71,29 +71,29 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
     )
 
 
-def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], later_columns: Collection[str]) -> list[Column]:
+def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], identity_columns: Collection[str]) -> list[Column]:
     """Return the condition of each audit, which is true for a bad row.
 
     Args:
         rows: an empty frame with the columns that the conditions may read.
         audits: audits of the kind `rows`.
-        later_columns: columns that get their values after the rejected rows are left out.
+        identity_columns: the IDENTITY columns, which get their values after the rejected rows are left out.
 
     Raises:
-        InvalidRequestError: a condition reads one of `later_columns`, or cannot be computed.
+        InvalidRequestError: a condition reads an IDENTITY column, or cannot be computed.
     """
     expressions = Expressions.of_request(rows)
-    later_names = {name.lower(): name for name in later_columns}
+    identity_names = {name.lower(): name for name in identity_columns}
     conditions = []
     for audit in audits:
         text = str(audit.rows)
         error_for = error_builder(audit, text)
         condition = expressions.condition(text, error_for)
         _, names = expressions.value(text, PrimitiveType("boolean"), error_for, allows_non_determinism=False)
-        for name in sorted(names & later_names.keys()):
-            raise error_for(
-                f"it reads the IDENTITY column '{later_names[name]}', and rejected rows get no value of this column."
-            )
+        read_identities = sorted(names & identity_names.keys())
+        if read_identities:
+            name = identity_names[read_identities[0]]
+            raise error_for(f"it reads the IDENTITY column '{name}', and rejected rows get no value of this column.")
         conditions.append(condition)
     return conditions
 

@@ -46,11 +46,10 @@ _MS_PER_SECOND = 1_000
 class ResolvedAudit:
     """An audit whose SQL and columns fit the audited table.
 
-    - `aggregate`: the aggregate that measures the value. One pass over the rows computes the aggregates of several
-      audits. It is None for `unique`, `references` and `row_count`, and for `rows` of level `quarantine`.
+    - `aggregate`: the aggregate that measures the value; None for `unique`, `references`, `row_count`, and `rows` of
+      level `quarantine`.
     - `refers_to_table`: whether `references` names the audited table itself, without a version.
-    - `other_snapshot`: the snapshot of the other table of `references`. It is None without `references`, and if
-      `refers_to_table`.
+    - `other_snapshot`: the snapshot of the other table; None without `references`, and if `refers_to_table`.
     """
 
     audit: Audit
@@ -100,7 +99,7 @@ def resolve_audits(
 
 
 def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of `rows` of each.
+    """Return the keys that more than one row has: the columns `key0` and so on, and their number of rows as `rows`.
 
     A key with a NULL does not count.
     """
@@ -117,9 +116,9 @@ def repeated_key_row_count(rows: DataFrame, fields: Sequence[StructField]) -> Da
 def rows_without_reference(
     rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
 ) -> DataFrame:
-    """Return the rows whose values of `fields` no row of `other_rows` has in `other_fields`.
+    """Return the values of `fields` that no row of `other_rows` has in `other_fields`.
 
-    The columns are only these values, as `key0` and so on. Rows with a NULL in `fields` are left out.
+    The columns are `key0` and so on. Rows with a NULL in `fields` are left out.
     """
     keys = _complete_keys(rows, fields)
     other_keys = other_rows.select(*[column_named(f.name).alias(f"other{n}") for n, f in enumerate(other_fields)])

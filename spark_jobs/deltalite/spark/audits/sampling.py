@@ -4,7 +4,7 @@
 - `unique`: the most frequent keys, each with its number of rows.
 - `references`: the most frequent values that the other table lacks, each with its number of rows.
 
-An audit without bad rows, or whose SQL cannot be computed for a row, has no samples. If the query for the samples
+An audit has no samples if no row is bad, or if its SQL cannot be computed for a row. If the query for the samples
 fails, only the samples are missing.
 """
 

@@ -36,7 +36,7 @@ _Change = Callable[[Column, _Bounded], Column | None]
 def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
     """Return the rows, with their texts cut or padded to the lengths of the types.
 
-    If `where` is given, texts change only in the rows for which it is TRUE.
+    With `where`, texts change only in the rows for which it is TRUE.
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type in the metadata of a column.

@@ -15,9 +15,9 @@ from deltalite.spark.columns.names import column_named
 def unknown_name(
     value_of: Callable[[str], Column], schema: StructType, table: StructType, prefix: str = ""
 ) -> Column | None:
-    """Return a STRING column with the path of a column that has a value, and that the table does not have.
+    """Return a STRING column with the path of a value whose column the table does not have.
 
-    It is null if the table has the columns of all values. The result is None if the table has all columns of `schema`.
+    The path is null if there is no such value. The result is None if the table has all columns of `schema`.
 
     Args:
         value_of: returns the value of a column by its name.

@@ -77,7 +77,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
-        _check_may_be_repeated(query_execution(filtered).analyzed(), text, parameter)
+        _check_repeatable(query_execution(filtered).analyzed(), text, parameter)
         if has_star_for_all_columns(spark, text):
             raise InvalidRequestError(
                 f"{parameter} uses * for all columns: {text!r}.", remedy="Name the columns of the condition."
@@ -124,7 +124,7 @@ def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
         ) from error
 
 
-def _check_may_be_repeated(analyzed: Any, text: str, parameter: str) -> None:
+def _check_repeatable(analyzed: Any, text: str, parameter: str) -> None:
     condition = analyzed.condition() if analyzed.getClass().getSimpleName() == "Filter" else None
     if condition is None:
         return

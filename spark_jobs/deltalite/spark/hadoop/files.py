@@ -41,7 +41,7 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and invalid ones with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
-# Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC.
+# Google's connectors have no exception for denied access. The cause of the exception has the answer of HTTP or gRPC.
 # Google answers `invalid_grant` if it refuses a key of a service account, or if the clock of the machine is wrong.
 _GOOGLE_DENIAL = re.compile(
     r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): "
@@ -168,8 +168,8 @@ class HadoopFiles:
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
         """Return up to `size_bytes` from the start of a file, or None if there is no such file.
 
-        If the newest listing has the file, its status there saves a request on S3. If this read fails, for example
-        because the file has changed since then, the file is read again without the status.
+        If the newest listing has the file, the listed status saves a request on S3. If the read with this status fails,
+        for example because the file has changed, the file is read again without the status.
         """
         path = self.path(name)
         with self.errors("read", name):
@@ -287,7 +287,7 @@ class HadoopFiles:
     def denial(self, error: Exception) -> StoragePermissionError | None:
         """Return the typed error of a Spark job to which a storage denied access, or None for any other error.
 
-        The storage may be that of the table or that of a source, because one task reads and writes.
+        The storage may hold the table or a source, because one task reads and writes.
         """
         for exception in _java_causes(error):
             text = str(exception.toString())

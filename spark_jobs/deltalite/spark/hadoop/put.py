@@ -9,8 +9,8 @@
 4 Any other storage: check for the file, then rename. Two writers can both believe that they created the file, so the
   user has to accept the risk with `single_writer`.
 
-The storage gives the guarantee, not this process. A put without an answer raises a `StorageError`. If a request may
-still be running, the put raises a `CommitStateUnknownError`. The log then shows the outcome. Hadoop's documents: "The
+The storage gives the guarantee, not this process. A put without an answer raises a `StorageError`, or a
+`CommitStateUnknownError` if its request may still be running. The log shows the outcome. Hadoop's documents: "The
 Hadoop FileSystem API", rename and createFile; the committer notes of each connector.
 """
 

@@ -197,14 +197,14 @@ class _Order:
         )
 
     def hash_fraction(self) -> Column:
-        """Return a hash of the row, from 0 to 1. A Spark task that runs again then sends the row to the same file."""
+        """Return a hash of the row, from 0 to 1, so that a repeated Spark task sends the row to the same file."""
         hash_count = 2**_RANDOM_BITS
         row_hash = F.xxhash64(*map(column_named, self._hashed_columns))
         fraction: Column = F.pmod(row_hash, F.lit(hash_count)) / hash_count
         return fraction
 
     def with_places(self, rows: DataFrame, fraction: Column) -> DataFrame:
-        """Return rows that have the bounds of their cube, with the place on the curve.
+        """Add the place on the curve to rows that have the bounds of their cube.
 
         `fraction`, an evenly distributed number from 0 to 1, orders rows of the same place.
         """
@@ -253,7 +253,7 @@ class _Order:
         return cubes.select(column_named(self.cube), F.concat(bounds, padding).alias(self._file_bounds))
 
     def with_file_keys(self, rows: DataFrame) -> DataFrame:
-        """Return rows that have places, with the key of their output file."""
+        """Add the key of the output file to rows that have places."""
         keys = column_named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
