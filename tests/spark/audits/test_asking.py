@@ -20,10 +20,10 @@ NO_NULL = Audit(name="no null", rows="x IS NULL", level="ask")
 PASSES = Audit(name="count", row_count=True, min=1, level="ask")
 
 
-def question_of(run) -> AuditQuestion:
-    """The question that a write raises."""
+def question_of(operation) -> AuditQuestion:
+    """The question that an operation raises."""
     with pytest.raises(ApprovalNeededError) as caught:
-        run()
+        operation()
     return caught.value.question
 
 
@@ -42,7 +42,7 @@ def audits_in_log(table):
     return [(audit["name"], audit["measured"], audit.get("accepted_by")) for audit in stored]
 
 
-def test_rows_are_published_only_with_an_approval_of_values_that_are_not_worse(spark, tmp_path):
+def test_an_approval_publishes_only_rows_whose_values_are_not_worse_than_the_accepted_ones(spark, tmp_path):
     table = tmp_path / "t"
 
     def write(*new_rows, run="r", **options):

@@ -155,10 +155,10 @@ def test_new_rows_of_a_merge_are_the_updated_and_the_inserted_rows(spark, tmp_pa
     assert DeltaTable(str(table)).version == 1
     inserted = merge(values("id, x", "7, 7"), audits=(NO_NULL, new_row_count(1)))
     assert inserted.committed
-    nothing = merge(
+    inserted_again = merge(
         values("id, x", "3, -1"), audits=(Audit(name="some", row_count=True, min=1, on="new_rows", level="warn"),)
     )
-    assert [(a.passed, a.measured) for a in nothing.audits] == [(True, 1)]
+    assert [(a.passed, a.measured) for a in inserted_again.audits] == [(True, 1)]
 
 
 @pytest.mark.campaign
@@ -246,9 +246,12 @@ def test_an_attempt_loads_another_table_once_for_all_audits(spark, tmp_path, mon
     table = write_empty_table(tmp_path / "t", identity_field("n"), field("x", "integer"), features=("identityColumns",))
     write_rows(spark, tmp_path / "other", values("id", "1"))
     snapshot_at, addresses = resolving.snapshot_at, []
-    monkeypatch.setattr(
-        resolving, "snapshot_at", lambda spark, address: (addresses.append(address), snapshot_at(spark, address))[1]
-    )
+
+    def record_and_load(spark, address):
+        addresses.append(address)
+        return snapshot_at(spark, address)
+
+    monkeypatch.setattr(resolving, "snapshot_at", record_and_load)
     options = {"references": {"x": "id"}, "in_table": str(tmp_path / "other")}
     audits = (Audit(name="a", **options), Audit(name="b", level="warn", **options))
     assert len(write_rows(spark, table, values("x", "1"), audits=audits).audits) == 2
@@ -256,7 +259,7 @@ def test_an_attempt_loads_another_table_once_for_all_audits(spark, tmp_path, mon
 
 
 @pytest.mark.campaign
-def test_an_attempt_with_kept_rows_reads_the_newest_version_of_another_table(spark, tmp_path, monkeypatch):
+def test_a_second_attempt_with_the_same_rows_reads_the_newest_version_of_another_table(spark, tmp_path, monkeypatch):
     table, other = tmp_path / "t", tmp_path / "other"
     write_rows(spark, table, values("id, x", "1, 1", "2, 2"))
     write_rows(spark, other, values("id", "1"))

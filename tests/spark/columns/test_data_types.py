@@ -201,10 +201,10 @@ def test_statistics_never_exclude_a_stored_value(table):
     ),
 )
 def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path, name):
-    """A partition value cannot be the empty string, so an empty string becomes null."""
     target = tmp_path / "p"
     source = {"source": Source(format="delta", path=str(table))}
     write_rows(spark, target, f"SELECT normal, {name} FROM source", sources=source, partition_by=(name,))
+    # An empty text becomes null in a partition value.
     expected = {row["normal"]: comparable(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
     values_read = {row["normal"]: comparable(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
     assert values_read == {number: comparable(value) for number, value in expected.items()}
@@ -215,7 +215,7 @@ def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path,
     text = f"CAST({name} AS STRING)"
     source_texts = {r[0]: r[1] or None for r in delta.read(spark, str(table)).selectExpr("normal", text).collect()}
     assert dict(delta.read(spark, str(target)).selectExpr("normal", text).collect()) == source_texts
-    # The overwrite replaces only the partition of this value.
+    # The overwrite replaces only the partition of the selected row.
     write_rows(
         spark,
         target,

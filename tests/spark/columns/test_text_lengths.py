@@ -45,7 +45,7 @@ def table(tmp_path):
             "name": name,
             "type": kind,
             "nullable": True,
-            "metadata": {CHAR_VARCHAR: LENGTHS[name]} if name in "cl" else {},
+            "metadata": {CHAR_VARCHAR: LENGTHS[name]} if name in ("c", "l") else {},
         }
         for name, kind in fields
     ]

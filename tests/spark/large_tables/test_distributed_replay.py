@@ -45,7 +45,7 @@ def test_timestamp_bounds_that_a_checkpoint_stores_only_as_a_struct_keep_microse
     assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 
-def test_the_function_files_returns_the_data_files_of_a_version_as_a_data_frame(spark, golden):
+def test_a_data_frame_lists_the_data_files_of_a_version(spark, golden):
     table = str(golden / "tables" / "delta-golden" / "v2-checkpoint-json")
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]

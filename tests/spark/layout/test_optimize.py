@@ -146,7 +146,7 @@ def test_a_file_with_a_wrong_row_count_of_zero_is_an_error_and_stays(spark, tabl
     assert DeltaTable(str(table)).version == 0 and rows(table) == [(1,)]
 
 
-def test_a_missing_data_file_is_an_error_of_the_table_that_is_not_retryable(spark, table):
+def test_a_missing_data_file_is_an_error_that_is_not_retryable(spark, table):
     append_small_files(spark, table)
     (table / min(data_files(table))).unlink()
     with pytest.raises(CorruptDataFileError, match=r"The log of .* names a file that cannot be read") as error_info:
@@ -179,7 +179,7 @@ def test_an_optimize_that_reads_too_few_rows_is_not_committed(spark, table, monk
 
 
 def test_many_small_bins_are_one_job_that_writes_a_file_for_each_bin(spark, table):
-    """Without its shuffle, Spark could read all bins of the job in one partition and write one file."""
+    """Without the shuffle, Spark could read all bins in one partition and write one file."""
     append_small_files(spark, table, parts=11)
     rows_before = rows_by_version(table)
     assert [job.shuffles for job in rearranging.jobs_for([1] * 11)] == [True]

@@ -1,4 +1,4 @@
-"""A merge whose computed source rows are lost replans in the same job, and computes the source again."""
+"""A merge that loses its computed source rows replans in the same job, and computes the source again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_merge_computes_lost_source_rows_again_and_has_every_row_once(spark, t
     assert caplog.text.count("Replanning after the loss of an executor") == 2
 
 
-def lose_rejected_rows(spark, monkeypatch):
+def lose_rows_before_quarantine_commit(spark, monkeypatch):
     """Make a merge lose its computed source rows right before its first commit to the quarantine."""
     commit, losses = Quarantine.commit, []
 
@@ -53,7 +53,7 @@ def test_lost_rows_are_computed_again_for_the_table_and_for_its_quarantine(spark
     if moment == "after the computation":
         losses = lose_computed_rows(spark, monkeypatch, rejecting, times=1)
     else:
-        losses = lose_rejected_rows(spark, monkeypatch)
+        losses = lose_rows_before_quarantine_commit(spark, monkeypatch)
     query = "SELECT id, IF(rand() < 0.5, 'bad', 'new') AS note FROM range(40)"
     merge_into(
         spark, table, query, "target.id = source.id", **UPSERT, run="r", create_if_missing=True,

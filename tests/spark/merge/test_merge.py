@@ -169,6 +169,7 @@ def test_a_merge_matches_the_rows_for_which_its_on_condition_is_true(spark, tmp_
     result = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
     rows_read = rows(table)
     assert [key for key, note in rows_read if note == "hit"] == matched_keys
+    # At most one source row matches. With `<=>`, both match.
     insert_count = len(keys.split(", ")) - bool(matched_keys) if keys else 0
     insert_count = 0 if on == "target.id <=> source.key" else insert_count
     reported_count = result.metrics.get("numTargetRowsInserted", 0)
@@ -234,7 +235,6 @@ def test_several_matches_are_accepted_if_all_of_them_delete_the_row_or_no_clause
 @pytest.mark.sample("name")
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_column_names_may_equal_relation_names_or_contain_special_characters(spark, tmp_path, mode):
-    """Columns named `source` and `target`, and a column with special characters in its name."""
     table = tmp_path / "t"
     special_name = "a.b ,;{}()=`'\"ż" if mode != "none" else "a.b-`'\"ż"
     quoted = "`" + special_name.replace("`", "``") + "`"

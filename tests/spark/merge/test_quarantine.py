@@ -63,7 +63,7 @@ def test_rejected_source_rows_take_no_part_in_a_merge(spark, tmp_path):
         ("notes", 0, 3),
     ]
 
-    # A bad row of a matched key, of a new key, and one that would match a second time.
+    # The bad rows have a matched key, a key that a good row has too, a new key, and no key.
     second = run(
         "b", "1, 'bad', -1, 9", "2, 'new', 1, 1", "2, 'gone', -1, 2", "3, 'gone', 1, 1", "4, 'bad', -1, 1",
         "5, 'five', 1, 1", "NULL, 'bad', -1, 1",
@@ -107,11 +107,11 @@ def test_the_quarantine_gets_a_commit_only_if_the_merge_commits_and_rejects_rows
     versions = (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version)
     without_run = run(None, "6, 'six', -1")
     assert (without_run.committed, without_run.quarantine.rows) == (True, 1), "the quarantine has a row of this commit"
-    nothing = merge_into(
+    unchanged = merge_into(
         spark, table, values("id", "6"), ON, matched=[{"delete": True, "condition": "false"}],
         **quarantine_options(quarantine, NO_ID),
     )  # fmt: skip
-    assert (nothing.committed, nothing.quarantine.rows) == (False, 0)
+    assert (unchanged.committed, unchanged.quarantine.rows) == (False, 0)
     assert (DeltaTable(str(table)).version, DeltaTable(str(quarantine)).version) == (versions[0] + 1, versions[1] + 1)
 
 
@@ -125,18 +125,18 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     draw = "CAST(DOUBLE(java_method('java.lang.Math', 'random')) * 100 AS INT)"
     query = f"SELECT id, {draw} AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
-    halves = quarantine_options(
-        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
+    audits = quarantine_options(
+        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "fives", "rows": "draw % 5 = 0"}
     )
     if operation in ("new table", "merge"):
         if operation == "merge":
             define_table(spark, TableRequest(table=str(table), schema="id BIGINT, draw INT"))
         result = merge_into(
             spark, table, query, ON, matched=[{"update": "*"}], inserts=[{"insert": "*"}], run="r",
-            create_if_missing=True, deduplicate=Deduplicate(keys=("id",), order_by="draw"), **halves,
+            create_if_missing=True, deduplicate=Deduplicate(keys=("id",), order_by="draw"), **audits,
         )  # fmt: skip
     else:
-        scd_options = {"sequence_by": "1", "scd_type": 2 if operation == "type 2" else 1, "run": "r", **halves}
+        scd_options = {"sequence_by": "1", "scd_type": 2 if operation == "type 2" else 1, "run": "r", **audits}
         apply_rows(spark, table, "SELECT -1L AS id, 99 AS draw", sequence_by="1", scd_type=scd_options["scd_type"])
         result = apply_rows(spark, table, query, **scd_options)
     written = [row[:2] for row in rows(table) if row[0] >= 0]
@@ -194,8 +194,8 @@ def test_a_merge_with_too_many_bad_rows_or_a_wrong_audit_commits_nothing(spark, 
             )
         return str(failure.value)
 
-    default = {"name": "amounts", "rows": "amount < 0"}
-    text = failure_of(AuditFailedError, default)
+    amounts = {"name": "amounts", "rows": "amount < 0"}
+    text = failure_of(AuditFailedError, amounts)
     assert "'amounts' (rows on new_rows): measured 2 of 3 rows, allowed max_share=0.5" in text
     assert """Samples of 'amounts': {"amount": -1, "id": 1, "note": "b"}""" in text
     text = failure_of(AuditFailedError, {**NEGATIVE, "max_rows": 1}, table=tmp_path / "new", create_if_missing=True)
@@ -207,8 +207,8 @@ def test_a_merge_with_too_many_bad_rows_or_a_wrong_audit_commits_nothing(spark, 
     assert "the audit 'n' with the SQL (INT(note) < 0) fails for a row" in text
     assert "or lies in it" in failure_of(InvalidRequestError, NEGATIVE, quarantine=str(table / "bad"))
     failing = {"name": "notes", "rows": "note = 'c'", "level": "fail"}
-    assert "'notes'" in failure_of(AuditFailedError, {**default, "max_rows": 2}, failing)
-    assert "'notes'" not in failure_of(AuditFailedError, {**default, "max_rows": 1}, failing)
+    assert "'notes'" in failure_of(AuditFailedError, {**amounts, "max_rows": 2}, failing)
+    assert "'notes'" not in failure_of(AuditFailedError, {**amounts, "max_rows": 1}, failing)
     after = folder_content(tmp_path)
     assert {name for name in after if "_delta_log" in name} == {name for name in before if "_delta_log" in name}
 
@@ -241,7 +241,7 @@ def test_an_attempt_that_reads_other_rows_replaces_the_rejected_ones(spark, tmp_
 
 @pytest.mark.campaign
 def test_an_attempt_that_loads_other_versions_replaces_the_rejected_rows(spark, tmp_path, monkeypatch):
-    """The rival loads the first version of an incremental source, and then all of it."""
+    """The first rival loads a part of an incremental source, and the second rival loads the rest."""
     table, quarantine, source = tmp_path / "t", tmp_path / "quarantine", tmp_path / "source"
     audits = quarantine_options(quarantine, NEGATIVE)
     columns = "id, note, amount"

@@ -251,7 +251,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
     assert high_water_marks(table, 2)["n"] == 70
     assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
     remaining_rows = [row for row in rows(table) if row[1] != 1]
-    merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
+    merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=[])
     assert rows(table) == remaining_rows and "metaData" not in actions_of(table, 3)
 
 
@@ -282,7 +282,7 @@ MERGES_AGAINST_RULES = {
         ConstraintViolationError,
         "'id' is NOT NULL",
     ),
-    "an inserted constraint": (
+    "a constraint, by insert": (
         {"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]},
         ConstraintViolationError,
         "positive",

@@ -3,8 +3,8 @@
 - All aggregates of one scope (`rows`, `aggregate`, `freshness`, and the row count) are computed in one pass.
 - `unique` and `references` need a query each.
 - `row_count` uses the row counts in the log, if the caller knows them, and then needs no query.
-- If SQL cannot be computed for a row, the pass fails, and each of its audits gets a separate pass. So only audits with
-  such SQL have no value.
+- If SQL cannot be computed for a row, the pass fails, and each of its audits gets a separate pass. Then only the audits
+  with such SQL have no value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AuditedRows:
     """The rows of one scope.
 
     - `frame`: makes the frame of the rows.
-    - `row_count`: returns the number of rows without a Spark job; None if only Spark can count them.
+    - `row_count`: counts the rows without a Spark job; None if only Spark can count them.
     """
 
     frame: Callable[[], DataFrame]
@@ -58,7 +58,7 @@ def measure_audits(
     root: str,
     row_count_before: Callable[[], int | None],
 ) -> list[Measurement]:
-    """Return the measurement of each audit. It has no value, but an error, if SQL cannot be computed for a row.
+    """Return the measurement of each audit: its value, or an error if its SQL cannot be computed for a row.
 
     Args:
         spark: the session.
@@ -84,7 +84,7 @@ def bad_references(
 ) -> DataFrame:
     """Return the values of `references` that no row of the other table has, as the columns `key0` and so on.
 
-    `table_rows` returns the rows of the audited table, which may be the other table too.
+    `table_rows` returns the rows of the audited table, to which the audit may refer.
     """
     other_snapshot = resolved.other_snapshot
     other_schema = schema if other_snapshot is None else other_snapshot.schema
@@ -94,7 +94,7 @@ def bad_references(
 
 
 class _Measuring:
-    """Measures audits. Each frame, each pass and each row count is made once."""
+    """Measures audits, and makes each frame, pass and row count once."""
 
     def __init__(
         self,
@@ -118,36 +118,37 @@ class _Measuring:
 
     def measurements(self) -> list[Measurement]:
         numbered = list(enumerate(self._audits))
-        passes = {
-            scope: self._pass_or_none([(n, resolved) for n, resolved in numbered if resolved.scope is scope])
+        aggregates = {
+            scope: self._aggregates_or_none([(n, resolved) for n, resolved in numbered if resolved.scope is scope])
             for scope in {resolved.scope for resolved in self._audits}
         }
-        return [self._measurement(n, resolved, passes[resolved.scope]) for n, resolved in numbered]
+        return [self._measurement(n, resolved, aggregates[resolved.scope]) for n, resolved in numbered]
 
-    def _pass_or_none(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates | None:
+    def _aggregates_or_none(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates | None:
         """Return the aggregates of the audits, or None if SQL of one of them cannot be computed for a row."""
         try:
-            return self._pass(audits)
+            return self._aggregates(audits)
         except SPARK_ERRORS as error:
             if row_problem(error) is None:
                 raise
             return None
 
-    def _pass(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates:
-        """Return the aggregates of audits of one scope by name: the number of the audit, or `rows`."""
-        aggregates = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
+    def _aggregates(self, audits: Sequence[tuple[int, ResolvedAudit]]) -> _Aggregates:
+        """Compute the aggregates of audits of one scope, by name: the number of the audit, or `rows`."""
+        columns = [r.aggregate.alias(str(n)) for n, r in audits if r.aggregate is not None]
         needs_count = any(_needs_row_count(resolved) for _, resolved in audits)
         scope = audits[0][1].scope
-        if not aggregates and not (needs_count and scope not in self._row_counts):
+        if not columns and not (needs_count and scope not in self._row_counts):
             return {}
-        (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *aggregates).collect()
+        (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *columns).collect()
         values: _Aggregates = row.asDict()
         return values
 
-    def _measurement(self, number: int, resolved: ResolvedAudit, values: _Aggregates | None) -> Measurement:
-        """Measure an audit. `values` are the aggregates of its scope; None if the audit needs a separate pass."""
+    def _measurement(self, number: int, resolved: ResolvedAudit, aggregates: _Aggregates | None) -> Measurement:
+        """Measure an audit. `aggregates` is None if the audit needs a separate pass."""
         try:
-            aggregates = self._pass([(number, resolved)]) if values is None else values
+            if aggregates is None:
+                aggregates = self._aggregates([(number, resolved)])
             return self._measurement_with(aggregates, number, resolved)
         except SPARK_ERRORS as error:
             problem = row_problem(error)
@@ -155,15 +156,15 @@ class _Measuring:
                 raise
             return Measurement(value=None, error=problem[:_MAX_ERROR_CHARACTERS])
 
-    def _measurement_with(self, values: _Aggregates, number: int, resolved: ResolvedAudit) -> Measurement:
+    def _measurement_with(self, aggregates: _Aggregates, number: int, resolved: ResolvedAudit) -> Measurement:
         """Measure an audit with the aggregates of its scope, and with a separate query if it needs one."""
         audit = resolved.audit
         version = None if resolved.other_snapshot is None else resolved.other_snapshot.version
-        count = self._row_count(resolved, values)
+        count = self._row_count(resolved, aggregates)
         measure = partial(Measurement, rows=count, version=version)
         match audit.kind:
             case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
-                return measure(value=values[str(number)])
+                return measure(value=aggregates[str(number)])
             case AuditKind.ROW_COUNT:
                 before = self._row_count_before() if audit.max_change is not None else None
                 return Measurement(value=count, before=before)
@@ -175,16 +176,16 @@ class _Measuring:
                 return measure(value=self._count_without_reference(resolved))
 
     def _count_without_reference(self, resolved: ResolvedAudit) -> int:
-        # One query reads both tables. The message of the error has the address of the unreadable file.
+        # One query reads both tables, so an error names both. Its message has the address of the unreadable file.
         other_snapshot = resolved.other_snapshot
         with reading_table(self._root if other_snapshot is None else f"{self._root} or {other_snapshot.store.root}"):
             rows, table_rows = self._frame(resolved.scope), partial(self._frame, AuditScope.TABLE)
             return bad_references(self._spark, resolved, rows, table_rows, self._schema).count()
 
-    def _row_count(self, resolved: ResolvedAudit, values: _Aggregates) -> int | None:
+    def _row_count(self, resolved: ResolvedAudit, aggregates: _Aggregates) -> int | None:
         """Return the number of rows in the scope, or None if the audit does not need it and no pass has counted it."""
-        if _ROW_COUNT in values:
-            return int(values[_ROW_COUNT] or 0)
+        if _ROW_COUNT in aggregates:
+            return int(aggregates[_ROW_COUNT] or 0)
         count_rows = self._row_counts.get(resolved.scope)
         return count_rows() if _needs_row_count(resolved) and count_rows is not None else None
 
@@ -195,5 +196,5 @@ class _Measuring:
 
 
 def _needs_row_count(resolved: ResolvedAudit) -> bool:
-    """Whether the number of rows in the scope is the measured value, or the audit has a limit on a share of it."""
+    """Whether the audit measures the number of rows in the scope, or limits a share of them."""
     return resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.share_limit is not None

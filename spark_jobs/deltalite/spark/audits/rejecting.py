@@ -1,7 +1,7 @@
 """The conditions of audits of level `quarantine`, which an operation evaluates before it writes a row.
 
-A write marks the rows as they would be stored. A merge marks the rows of its source, and computes them once: the good
-rows and the rejected rows are then two parts of the same computed rows.
+A write evaluates them on the rows as they would be stored. A merge evaluates them on the rows of its source, and
+computes these rows once: the good rows and the rejected rows are two parts of the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SeparatedRows:
     """The rows of a source, computed once.
 
     - `good`: the rows that no audit rejects.
-    - `rejected`: the other rows, with their marks in the column `marks` (`row_marks`). In SQL, `source` names a row.
+    - `rejected`: the other rows, with their marks in the column `marks` (`row_marks`). Their alias is `source`.
     - `schema`: the columns of the source.
     - `row_counts`: the number of rows of each mark, including the good rows.
     """
@@ -44,9 +44,8 @@ class SeparatedRows:
 def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | None = None) -> SeparatedRows:
     """Compute the rows of a source once, and separate those that audits reject.
 
-    The conditions read the columns of the source, also by the name `source`. A row for which the SQL `delete_when` is
-    true deletes its key. Such a row is always good: its other values are often missing, and if the row were rejected,
-    the key would stay.
+    The conditions may qualify the columns with `source`. A row for which the SQL `delete_when` is true deletes its key.
+    Such a row is always good: its other values are often missing, and if the row were rejected, the key would stay.
 
     Raises:
         InvalidRequestError: a condition is wrong, or fails for a row.
@@ -72,29 +71,29 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
     )
 
 
-def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], later_columns: Collection[str]) -> list[Column]:
+def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], identity_columns: Collection[str]) -> list[Column]:
     """Return the condition of each audit, which is true for a bad row.
 
     Args:
         rows: an empty frame with the columns that the conditions may read.
         audits: audits of the kind `rows`.
-        later_columns: columns that get their values after the rejected rows are left out.
+        identity_columns: the IDENTITY columns, which get their values after the rejected rows are left out.
 
     Raises:
-        InvalidRequestError: a condition reads one of `later_columns`, or cannot be computed.
+        InvalidRequestError: a condition reads an IDENTITY column, or cannot be computed.
     """
     expressions = Expressions.of_request(rows)
-    later_names = {name.lower(): name for name in later_columns}
+    identity_names = {name.lower(): name for name in identity_columns}
     conditions = []
     for audit in audits:
         text = str(audit.rows)
         error_for = error_builder(audit, text)
         condition = expressions.condition(text, error_for)
         _, names = expressions.value(text, PrimitiveType("boolean"), error_for, allows_non_determinism=False)
-        for name in sorted(names & later_names.keys()):
-            raise error_for(
-                f"it reads the IDENTITY column '{later_names[name]}', and rejected rows get no value of this column."
-            )
+        read_identities = sorted(names & identity_names.keys())
+        if read_identities:
+            name = identity_names[read_identities[0]]
+            raise error_for(f"it reads the IDENTITY column '{name}', and rejected rows get no value of this column.")
         conditions.append(condition)
     return conditions
 
@@ -103,7 +102,7 @@ def rejecting_conditions(rows: DataFrame, audits: Sequence[Audit], later_columns
 def naming_failed_condition(rows: DataFrame, audits: Sequence[Audit], conditions: Sequence[Column]) -> Iterator[None]:
     """Convert the error of a block that computes rows with their marks, if a condition causes the error.
 
-    Each condition then reads the rows once more.
+    After an error, each condition reads the rows once more.
 
     Args:
         rows: the rows before the rejected ones are left out.
@@ -127,7 +126,7 @@ def _condition_error(
 ) -> InvalidRequestError | None:
     """Return the error for the first condition that fails for a row.
 
-    Return None if the rows cannot be computed without the conditions either, or if no condition fails now.
+    Return None if the rows fail without the conditions too, or if no condition fails now.
     """
     if _problem(rows) is not None:
         return None

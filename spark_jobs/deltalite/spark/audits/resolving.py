@@ -1,6 +1,6 @@
 """Audits, resolved against the columns of a table before a row is read or written.
 
-An audit with wrong SQL or wrong columns is refused here, so that it costs no write. SQL of audits follows the rules for
+An audit with wrong SQL or wrong columns is refused here, before the write. SQL of audits follows the rules for
 expressions of a request (`expressions.sql`): no subquery, no window function, and no non-deterministic function, such
 as `current_timestamp()` or `current_user()`. `rows` may not contain `*` for all columns.
 
@@ -46,11 +46,10 @@ _MS_PER_SECOND = 1_000
 class ResolvedAudit:
     """An audit whose SQL and columns fit the audited table.
 
-    - `aggregate`: the aggregate that measures the value. One pass over the rows computes the aggregates of several
-      audits. It is None for `unique`, `references` and `row_count`, and for `rows` of level `quarantine`.
-    - `refers_to_table`: whether the other table of `references` is the audited table itself, without a version.
-    - `other_snapshot`: the snapshot of the other table of `references`. It is None without `references`, and if
-      `refers_to_table`.
+    - `aggregate`: the aggregate that measures the value; None for `unique`, `references`, `row_count`, and `rows` of
+      level `quarantine`.
+    - `refers_to_table`: whether `references` names the audited table itself, without a version.
+    - `other_snapshot`: the snapshot of the other table; None without `references`, and if `refers_to_table`.
     """
 
     audit: Audit
@@ -68,7 +67,7 @@ class ResolvedAudit:
 def resolve_audits(
     spark: SparkSession, audits: Sequence[Audit], schema: StructType, table: str, *, has_new_rows: bool
 ) -> list[ResolvedAudit]:
-    """Resolve the audits on rows with these columns.
+    """Resolve the audits on rows of `schema`.
 
     `table` is the address of the audited table. `has_new_rows` is False for an operation that adds no rows. Audits that
     name the same version of another table share one snapshot of it. The operation itself resolves and measures audits
@@ -89,8 +88,7 @@ def resolve_audits(
             case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
                 resolved.append(ResolvedAudit(audit=audit, scope=scope, aggregate=_aggregate(audit, rows, schema)))
             case AuditKind.UNIQUE:
-                with _explain_analysis_error(audit):
-                    # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
+                with _checking_types(audit):
                     repeated_key_row_count(rows, key_fields(audit, schema))
                 resolved.append(ResolvedAudit(audit=audit, scope=scope))
             case AuditKind.REFERENCES:
@@ -101,7 +99,7 @@ def resolve_audits(
 
 
 def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
-    """Return the keys that more than one row has, as the columns `key0` and so on, and the number of `rows` of each.
+    """Return the keys that more than one row has: the columns `key0` and so on, and their number of rows as `rows`.
 
     A key with a NULL does not count.
     """
@@ -118,9 +116,9 @@ def repeated_key_row_count(rows: DataFrame, fields: Sequence[StructField]) -> Da
 def rows_without_reference(
     rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
 ) -> DataFrame:
-    """Return the rows whose values of `fields` no row of `other_rows` has in `other_fields`.
+    """Return the values of `fields` that no row of `other_rows` has in `other_fields`.
 
-    The columns are only these values, as `key0` and so on. Rows with a NULL in `fields` are left out.
+    The columns are `key0` and so on. Rows with a NULL in `fields` are left out.
     """
     keys = _complete_keys(rows, fields)
     other_keys = other_rows.select(*[column_named(f.name).alias(f"other{n}") for n, f in enumerate(other_fields)])
@@ -167,8 +165,7 @@ def _resolved_reference(
     other_snapshot = None if refers_to_table else load_snapshot(address)
     other_schema = schema if other_snapshot is None else other_snapshot.schema
     fields, other_fields = reference_fields(audit, schema, other_schema)
-    with _explain_analysis_error(audit):
-        # Spark analyzes the query here, so that wrong types are found early. The frame is not needed.
+    with _checking_types(audit):
         rows_without_reference(rows, fields, no_rows(rows.sparkSession, other_schema), other_fields)
     return ResolvedAudit(audit=audit, scope=scope, refers_to_table=refers_to_table, other_snapshot=other_snapshot)
 
@@ -188,7 +185,7 @@ def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
         raise error_for(f"it is {type_name}, and neither a number nor a boolean.")
     if has_limit is (type_name == "boolean"):
         raise error_for(
-            "it is a boolean, which has neither min nor max." if has_limit else "it is a number without min and max."
+            "it is a boolean, which has no min or max." if has_limit else "it is a number, which needs min or max."
         )
     # As a double, the float 0.1 is 0.10000000149. Its text is 0.1.
     return F.expr(text).cast("string").cast("double") if type_name == "float" else F.expr(text)
@@ -233,8 +230,8 @@ def error_builder(audit: Audit, text: str) -> ErrorBuilder:
 
 
 @contextmanager
-def _explain_analysis_error(audit: Audit) -> Iterator[None]:
-    """Raise Spark's error again as an `InvalidRequestError`, if Spark cannot analyze the query of an audit."""
+def _checking_types(audit: Audit) -> Iterator[None]:
+    """Raise an `InvalidRequestError` if a frame of the block has wrong types. Spark analyzes it when it is made."""
     try:
         yield
     except AnalysisException as error:

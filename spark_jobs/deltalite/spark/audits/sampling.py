@@ -1,10 +1,10 @@
 """Sample rows of audits that did not pass: one bounded query for each audit, on the rows that it examined.
 
 - `rows`: bad rows with all their columns. The columns that the SQL names come first.
-- `unique`: the keys that most rows have, each with its number of rows.
-- `references`: the values that most rows have and the other table lacks, each with its number of rows.
+- `unique`: the most frequent keys, each with its number of rows.
+- `references`: the most frequent values that the other table lacks, each with its number of rows.
 
-An audit without bad rows, or whose SQL cannot be computed for a row, has no samples. If the query for the samples
+An audit has no samples if no row is bad, or if its SQL cannot be computed for a row. If the query for the samples
 fails, only the samples are missing.
 """
 
@@ -56,18 +56,18 @@ def sample_rows(
         scopes: the rows of each scope that the audits examine.
         schema: the columns of the rows.
     """
-    sampled_audits = [item for item in audits if _has_samples(item.audit, results[item.audit.name])]
-    sampled_audits.sort(key=lambda item: item.audit.level is AuditLevel.WARN)  # the failed audits come first
+    sampled_audits = [resolved for resolved in audits if _has_samples(resolved.audit, results[resolved.audit.name])]
+    sampled_audits.sort(key=lambda resolved: resolved.audit.level is AuditLevel.WARN)  # the failed audits come first
     frame = cache(lambda scope: scopes[scope].frame())
     samples = {}
-    for item in sampled_audits[:_MAX_SAMPLED_AUDITS]:
+    for resolved in sampled_audits[:_MAX_SAMPLED_AUDITS]:
         try:
-            rows = _sample(spark, item, frame, schema)
+            rows = _sample(spark, resolved, frame, schema)
         except (*SPARK_ERRORS, DeltaLiteError) as error:
             reason = error.problem if isinstance(error, DeltaLiteError) else first_line(error)
-            _log.warning("Could not read sample rows of the audit '%s': %s", item.audit.name, reason)
+            _log.warning("Could not read sample rows of the audit '%s': %s", resolved.audit.name, reason)
             continue
-        samples[item.audit.name] = list(map(sample_text, rows))
+        samples[resolved.audit.name] = list(map(sample_text, rows))
     return within_total(samples)
 
 
@@ -77,9 +77,9 @@ def _has_samples(audit: Audit, result: AuditResult) -> bool:
 
 
 def _sample(
-    spark: SparkSession, item: ResolvedAudit, frame: Callable[[AuditScope], DataFrame], schema: StructType
+    spark: SparkSession, resolved: ResolvedAudit, frame: Callable[[AuditScope], DataFrame], schema: StructType
 ) -> list[_Row]:
-    audit, rows = item.audit, frame(item.scope)
+    audit, rows = resolved.audit, frame(resolved.scope)
     if audit.kind is AuditKind.ROWS:
         fields = _shown_fields(schema, str(audit.rows))
         columns = [_shown_column(column_named(field.name), field.type) for field in fields]
@@ -90,7 +90,7 @@ def _sample(
     if audit.kind is AuditKind.UNIQUE:
         counts = repeated_keys(rows, keys)
     else:
-        values = bad_references(spark, item, rows, partial(frame, AuditScope.TABLE), schema)
+        values = bad_references(spark, resolved, rows, partial(frame, AuditScope.TABLE), schema)
         counts = values.groupBy(*values.columns).agg(F.count(F.lit(1)).alias("rows"))
     return _most_frequent(counts, keys, audit.sample_count)
 
@@ -116,7 +116,7 @@ def _shown_fields(schema: StructType, sql: str) -> list[StructField]:
 def _shown_column(column: Column, data_type: DataType) -> Column:
     """Return the value of a column as a number, a boolean, or the beginning of its text.
 
-    The text of a nested value is JSON. It has the names of the fields, by which the redaction finds secrets.
+    The text of a nested value is JSON, because the redaction finds secrets by the names of fields.
     """
     match data_type:
         case PrimitiveType(name) if name in _JSON_TYPES:

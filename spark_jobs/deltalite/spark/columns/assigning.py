@@ -4,7 +4,7 @@ A conversion that can never work (a date to a number, a struct with unknown memb
 Some conversions work for some values only: a BIGINT to an INT, a decimal with more digits, a timestamp to a date.
 Spark casts such a value to the type of the column and back. The operation fails if the result differs from the value.
 So no value is truncated or rounded silently. A text is converted if the conversion loses nothing (`text_values`).
-delta-spark: store assignment, which rounds decimals.
+delta-spark's store assignment rounds decimals.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Guard:
 def not_null_guards(schema: StructType) -> list[Guard]:
     """Return a guard for each NOT NULL column, member of a struct, element of an array or value of a map.
 
-    A value inside another one is checked only if the outer value is not null.
+    The values inside a null value are not checked.
     """
     return [
         Guard(
@@ -50,7 +50,7 @@ def not_null_guards(schema: StructType) -> list[Guard]:
 
 
 def replaced_range_guard(predicate: str) -> Guard:
-    """Return the guard that new rows match `replace_where`.
+    """Return the guard that requires new rows to match `replace_where`.
 
     The next run of the task replaces only matching rows, so other rows would stay in the table.
     """

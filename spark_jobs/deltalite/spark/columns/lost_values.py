@@ -20,9 +20,9 @@ def loses_value(value: Column, from_type: DataType, to_type: DataType) -> Column
     match from_type, to_type:
         case StructType(), StructType():
             members = (
-                loses_value(value.getField(field.name), field.type, other.type)
+                loses_value(value.getField(field.name), field.type, to_field.type)
                 for field in from_type
-                if (other := to_type.find(field.name)) is not None
+                if (to_field := to_type.find(field.name)) is not None
             )
             return any_of([member for member in members if member is not None])
         case ArrayType(element), ArrayType(to_element):

@@ -6,7 +6,7 @@ The metadata of the field has the type. Lengths count characters. A write works 
 - A shorter text of a char(n) is padded with blanks.
 
 A read pads a shorter text of a char(n) too, because other writers (delta-spark 4.4) insert texts unpadded. Columns keep
-the type in their metadata, so that Spark pads the other text of a comparison. Spark: CharVarcharUtils,
+the type in their metadata, so that Spark pads texts that a query compares with them. Spark: CharVarcharUtils,
 ApplyCharTypePadding; Delta: CharVarcharConstraint.
 """
 
@@ -36,7 +36,7 @@ _Change = Callable[[Column, _Bounded], Column | None]
 def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
     """Return the rows, with their texts cut or padded to the lengths of the types.
 
-    If `where` is given, texts change only in the rows for which it is TRUE.
+    With `where`, texts change only in the rows for which it is TRUE.
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type in the metadata of a column.

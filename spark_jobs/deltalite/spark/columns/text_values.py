@@ -20,12 +20,12 @@ TYPES_FROM_TEXT = frozenset(
 """The types, besides decimals, that a text can convert to."""
 
 _NUMBER_PATTERN = r"^\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*$"
-_DAY_PATTERN = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
+_DAY_PATTERN_START = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
 _TIME_PATTERN = r"\d{1,2}(:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?)?"
 # The spellings of dates and times that Spark accepts, without and with a time zone. Spark drops digits below
 # microseconds, so only zeros may stand there.
-_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN}([ T]({_TIME_PATTERN})?)?)?)?\s*$"
-_ZONED_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN}([ T]({_TIME_PATTERN}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
+_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN_START}([ T]({_TIME_PATTERN})?)?)?)?\s*$"
+_ZONED_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN_START}([ T]({_TIME_PATTERN}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 
 def text_value(value: Column, to_type: PrimitiveType | DecimalType) -> Column:

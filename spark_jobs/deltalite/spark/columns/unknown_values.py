@@ -15,9 +15,9 @@ from deltalite.spark.columns.names import column_named
 def unknown_name(
     value_of: Callable[[str], Column], schema: StructType, table: StructType, prefix: str = ""
 ) -> Column | None:
-    """Return a STRING column with the path of a column that has a value, and that the table does not have.
+    """Return a STRING column with the path of a value whose column the table does not have.
 
-    It is null if the table has the columns of all values. The result is None if the table has all columns of `schema`.
+    The path is null if there is no such value. The result is None if the table has all columns of `schema`.
 
     Args:
         value_of: returns the value of a column by its name.
@@ -51,10 +51,10 @@ def known_values(frame: DataFrame, schema: StructType, table: StructType) -> Dat
     return frame.drop(*map(column_named, unknown_names)) if unknown_names else frame
 
 
-def _unknown_name_in(value: Column, data_type: DataType, table: DataType, path: str) -> Column | None:
-    match data_type, table:
+def _unknown_name_in(value: Column, data_type: DataType, table_type: DataType, path: str) -> Column | None:
+    match data_type, table_type:
         case StructType(), StructType():
-            return unknown_name(value.getField, data_type, table, f"{path}.")
+            return unknown_name(value.getField, data_type, table_type, f"{path}.")
         case ArrayType(element), ArrayType(table_element):
             return _unknown_name_in_items(value, element, table_element, f"{path}.element")
         case MapType(_, item), MapType(_, table_item):
@@ -75,11 +75,11 @@ def _unknown_name_in_items(items: Column, item: DataType, table_item: DataType, 
     return F.get(F.filter(names, lambda name: name.isNotNull()), F.lit(0))
 
 
-def _known_type(data_type: DataType, table: DataType) -> DataType:
+def _known_type(data_type: DataType, table_type: DataType) -> DataType:
     """Return the type without the members that the table does not have."""
-    match data_type, table:
+    match data_type, table_type:
         case StructType(), StructType():
-            return known_columns(data_type, table)
+            return known_columns(data_type, table_type)
         case ArrayType(element, contains_null), ArrayType(table_element):
             return ArrayType(_known_type(element, table_element), contains_null)
         case MapType(key, value, contains_null), MapType(_, table_value):
@@ -88,16 +88,16 @@ def _known_type(data_type: DataType, table: DataType) -> DataType:
             return data_type
 
 
-def _known_value(value: Column, data_type: DataType, table: DataType) -> Column:
+def _known_value(value: Column, data_type: DataType, table_type: DataType) -> Column:
     """Return the value without the members that the table does not have."""
-    if _known_type(data_type, table) == data_type:
+    if _known_type(data_type, table_type) == data_type:
         return value
-    match data_type, table:
+    match data_type, table_type:
         case StructType(), StructType():
             members = [
                 _known_value(value.getField(field.name), field.type, column.type).alias(field.name)
                 for field in data_type
-                if (column := table.find(field.name)) is not None
+                if (column := table_type.find(field.name)) is not None
             ]
             return F.when(value.isNotNull(), F.struct(*members))
         case ArrayType(element), ArrayType(table_element):

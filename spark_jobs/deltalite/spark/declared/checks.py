@@ -48,6 +48,7 @@ def check_expressions(
     _check_defaults(spark, declared_fields, rules)
     _check_generated(spark, schema, declared_fields, rules)
     conditions_only = replace(rules, generated={})
+    # This call raises an error if a condition is wrong. The guards are not needed.
     rule_guards(spark, schema, schema, conditions_only, requested_keys=constraint_keys, parameter="constraints")
 
 
@@ -106,7 +107,7 @@ def check_rows(
         schema: the table's schema after the change.
         rules: the table's rules after the change.
         constraint_keys: the property keys of the new constraints.
-        required_columns: the names of columns that have become NOT NULL, also in one of their members.
+        required_columns: the names of columns that have become NOT NULL, or that have such a member.
 
     Raises:
         ConstraintViolationError: a row breaks a rule. The message names the rule and shows the row.

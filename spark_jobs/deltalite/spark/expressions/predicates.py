@@ -1,8 +1,8 @@
 """SQL predicates: Spark parses, resolves and folds a predicate, and this module converts it to a predicate tree.
 
 Catalyst's optimized condition is read from JSON, a list of nodes in pre-order. Only conditions that the tree can
-express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, which never excludes a
-file. Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
+express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, and excludes no file.
+Subqueries and non-deterministic expressions (`rand()`, `now()`) are refused, because files and their rows are
 selected by separate evaluations.
 """
 
@@ -77,7 +77,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
-        _check_may_be_repeated(query_execution(filtered).analyzed(), text, parameter)
+        _check_repeatable(query_execution(filtered).analyzed(), text, parameter)
         if has_star_for_all_columns(spark, text):
             raise InvalidRequestError(
                 f"{parameter} uses * for all columns: {text!r}.", remedy="Name the columns of the condition."
@@ -124,7 +124,7 @@ def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
         ) from error
 
 
-def _check_may_be_repeated(analyzed: Any, text: str, parameter: str) -> None:
+def _check_repeatable(analyzed: Any, text: str, parameter: str) -> None:
     condition = analyzed.condition() if analyzed.getClass().getSimpleName() == "Filter" else None
     if condition is None:
         return
@@ -150,12 +150,13 @@ def _check_may_be_repeated(analyzed: Any, text: str, parameter: str) -> None:
 
 def _session_time_zone(spark: SparkSession) -> tzinfo | None:
     """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
-    offset = _OFFSET_PATTERN.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    offset = _OFFSET_PATTERN.fullmatch(zone)
     if offset is not None:
         absolute_offset = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         return timezone(-absolute_offset if offset["sign"] == "-" else absolute_offset)
     try:
-        return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+        return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):
         return None
 

@@ -225,7 +225,7 @@ def _is_of_rows(qualifier: Any) -> bool:
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return an empty frame with these columns. The optimizer does not know that the frame is empty.
 
-    Columns of the type char(n) keep this type in their metadata, so that Spark pads the other text of a comparison.
+    Columns of the type char(n) keep this type in their metadata, so that Spark pads texts that SQL compares with them.
     """
     return no_rows_of(spark, with_char_types(to_spark(schema), schema))
 

@@ -38,10 +38,10 @@ _COPY_BUFFER_BYTES = 1024 * 1024
 _MAX_CAUSES = 20
 _MISSING_FILE_EXCEPTIONS = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
-# S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
+# S3 rejects expired credentials as a bad request (400) with one of these codes, and invalid ones with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
-# Google's connectors have no exception for denied access. The cause of their exception has the answer of HTTP or gRPC.
+# Google's connectors have no exception for denied access. The cause of the exception has the answer of HTTP or gRPC.
 # Google answers `invalid_grant` if it refuses a key of a service account, or if the clock of the machine is wrong.
 _GOOGLE_DENIAL = re.compile(
     r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): "
@@ -168,8 +168,8 @@ class HadoopFiles:
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
         """Return up to `size_bytes` from the start of a file, or None if there is no such file.
 
-        If the newest listing has the file, its status there saves a request on S3. If this read fails, for example
-        because the file has changed since then, the file is read again without the status.
+        If the newest listing has the file, the listed status saves a request on S3. If the read with this status fails,
+        for example because the file has changed, the file is read again without the status.
         """
         path = self.path(name)
         with self.errors("read", name):
@@ -219,9 +219,9 @@ class HadoopFiles:
             self.fs_of(path).copyToLocalFile(False, path, local, True)
 
     def write_and_close(self, data: bytes, stream: Any) -> None:
-        """Write all of `data` to a Java output stream, and close the stream. After a failure, leave the stream open.
+        """Write all of `data` to a Java output stream, and close the stream.
 
-        An object store creates the file when the stream is closed.
+        After a failure, leave the stream open, because closing it would create the file on an object store.
         """
         if len(data) <= LARGE_BYTES:
             stream.write(data)
@@ -287,13 +287,13 @@ class HadoopFiles:
     def denial(self, error: Exception) -> StoragePermissionError | None:
         """Return the typed error of a Spark job to which a storage denied access, or None for any other error.
 
-        The storage may be that of the table or that of a source, because one task reads and writes.
+        The storage may hold the table or a source, because one task reads and writes.
         """
         for exception in _java_causes(error):
             text = str(exception.toString())
-            # The text of Spark's exceptions contains the texts of their causes.
+            # The text of Spark's exceptions repeats the texts of their causes, which come later.
             is_of_spark = exception.getClass().getName().startswith("org.apache.spark.")
-            if _is_denial(exception) or (not is_of_spark and _is_denial_of_google(text)):
+            if _is_denial_exception(exception) or (not is_of_spark and _is_denial_of_google(text)):
                 return StoragePermissionError(
                     f"No permission for a file that the write to {self.root} reads or writes: {_first_line(text)}.",
                     remedy="Give the identity that Spark runs under access to the table and its sources. If its "
@@ -352,11 +352,11 @@ def is_missing(error: Exception) -> bool:
 def _is_access_denied(error: Exception) -> bool:
     """Whether the storage denied access, or the credentials have expired."""
     exception = _java_exception(error)
-    is_denial = exception is not None and _is_denial(exception)
+    is_denial = exception is not None and _is_denial_exception(exception)
     return is_denial or any(map(_is_denial_of_google, _full_texts(error)))
 
 
-def _is_denial(exception: Any) -> bool:
+def _is_denial_exception(exception: Any) -> bool:
     """Whether a Java exception of a storage means that access was denied, or that the credentials have expired."""
     if _is_instance(exception, *_PERMISSION_EXCEPTIONS):
         return True
@@ -393,7 +393,7 @@ def error_text(error: Exception) -> str:
 
 
 def error_texts(error: Exception) -> list[str]:
-    """Return the Java class and the first line of the message of an error and of its causes."""
+    """Return the `error_text` of an error and of each of its causes."""
     return [_first_line(text) for text in _full_texts(error)] or [error_text(error)]
 
 

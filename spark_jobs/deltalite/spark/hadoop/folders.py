@@ -79,7 +79,7 @@ class TableFolder(Protocol):
         ...
 
     def missing_folders(self) -> list[str]:
-        """Return the folders that a write would create: the root and its parents that do not exist.
+        """Return the missing folders that a write would create, among the root and its parents.
 
         A write to an object store creates no folders, so the list is empty.
         """

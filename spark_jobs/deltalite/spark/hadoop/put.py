@@ -9,8 +9,8 @@
 4 Any other storage: check for the file, then rename. Two writers can both believe that they created the file, so the
   user has to accept the risk with `single_writer`.
 
-The storage gives the guarantee, not this process. A put without an answer raises a `StorageError`. If a request may
-still be running, the put raises a `CommitStateUnknownError`. The log then shows the outcome. Hadoop's documents: "The
+The storage gives the guarantee, not this process. A put without an answer raises a `StorageError`, or a
+`CommitStateUnknownError` if its request may still be running. The log shows the outcome. Hadoop's documents: "The
 Hadoop FileSystem API", rename and createFile; the committer notes of each connector.
 """
 
@@ -38,7 +38,7 @@ from deltalite.spark.hadoop.files import (
 _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 # Azure's connector reports this capability only for accounts with a hierarchical namespace, where a rename is atomic.
 _ATOMIC_RENAME_CAPABILITY = "fs.capability.etags.preserved.in.rename"
-# Older connectors rename in accounts without a hierarchical namespace by requests that can replace the target.
+# Without a hierarchical namespace, older connectors rename by requests that can replace the target.
 _MIN_HADOOP_OF_CONDITIONAL_COPY = (3, 5)
 _EXISTS_EXCEPTIONS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
 _CHANGED_EXCEPTION = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
@@ -144,7 +144,7 @@ def put_if_absent(files: HadoopFiles, method: PutMethod, name: str, data: bytes)
         PutMethod.CONDITIONAL_CREATE: _create_conditionally,
         PutMethod.RENAME: _rename_without_overwrite,
         PutMethod.NEW_GENERATION: _create_without_overwrite,
-        PutMethod.CHECK_FIRST: _check_first,
+        PutMethod.CHECK_FIRST: _create_after_check,
     }
     return puts[method](files, name, data)
 
@@ -242,7 +242,7 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
     return True
 
 
-def _check_first(files: HadoopFiles, name: str, data: bytes) -> bool:
+def _create_after_check(files: HadoopFiles, name: str, data: bytes) -> bool:
     if files.exists(name):
         return False
     temporary, path = _temporary_path(files, name), files.path(name)

@@ -21,7 +21,6 @@ from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.log_store import StoredFile
 
 _READ_POLICY, _RANDOM_ACCESS = "fs.option.openfile.read.policy", "parquet, random"
-# If more bytes of a file are read by ranges, the store copies the file.
 _MAX_BYTES_BY_RANGES = 4 * LARGE_BYTES
 
 
@@ -39,7 +38,7 @@ class HadoopLogStore:
         return self.files.root
 
     def check_writable(self) -> PutMethod:
-        """Return the put-if-absent method of this store.
+        """Check that the store has a put-if-absent method, and return the method.
 
         Raises:
             UnsupportedStorageError: the storage has no such method, and `single_writer` is not set.

@@ -96,7 +96,7 @@ class HadoopTree:
         return deletion
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses to remove other folders."""
+        """Remove an empty folder, and return whether it was removed. Hadoop keeps a folder that has content."""
         try:
             return bool(self._files.fs.delete(self._path(name), False))
         except HADOOP_ERRORS:

@@ -3,12 +3,11 @@
 1. Spark reads each add and remove of the compactions and the commits as a row. Rows belong to the same file if their
    canonical paths and the ids of their deletion vectors are equal.
 2. The row of the newest version decides whether a file is active. Within one version an add wins over a remove.
-3. Spark adds those rows of the checkpoint and its sidecars whose file has no row of step 1. A valid checkpoint has one
-   row for each file, so its rows need no shuffle. The files of step 1 are usually few, so each executor gets all of
-   them. Spark reads the commits twice: for their rows, and for their files.
+3. For each file without a row in step 1, Spark adds the row of the checkpoint or a sidecar. A valid checkpoint has one
+   row for each file, so its rows need no shuffle. Step 1 usually has few files, so each executor gets the keys of all
+   of them. Spark reads the commits twice, in steps 2 and 3.
 
-The driver lists the log, and reads only the files of the checkpoint that name its sidecars. Protocol: Action
-Reconciliation.
+The driver lists the log, and reads only the checkpoint files that name sidecars. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) ->
     """Return the active files of a segment, in any order, with the columns of `ADD_TYPES`. All numbers are BIGINT.
 
     Raises:
-        CorruptCheckpointError: the files of the checkpoint that name its sidecars cannot be read.
+        CorruptCheckpointError: a checkpoint file that names sidecars cannot be read.
         CorruptLogError: a compaction is invalid, and the log no longer has its commits.
     """
     return _replayed_actions(spark, store, segment, AddFile)
@@ -110,7 +109,7 @@ def _rows_of_checkpoint(
         _rows(actions, kind, kind, checkpoint.version).select("key", "file")
         for actions in _read_files(spark, store, [*checkpoint.names, *sidecar_names(store, checkpoint)])
     ]
-    return reduce(DataFrame.unionByName, rows).where("key.path IS NOT NULL")  # computes the key, which checks the path
+    return reduce(DataFrame.unionByName, rows).where("key.path IS NOT NULL")  # so Spark runs the check of `_key`
 
 
 def _prefer_commits(store: LogStore, segment: LogSegment) -> LogSegment:

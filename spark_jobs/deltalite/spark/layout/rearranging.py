@@ -2,8 +2,8 @@
 
 The writer of the frame gets a file for each partition, and the task number identifies the bin. A large bin is read by
 one task, in a union of scans: no row is shuffled, and rows keep their order. Each branch of a union costs some tens of
-milliseconds before Spark reads a row. Therefore one scan reads all small bins if there are many of them, and their rows
-are shuffled by the number of the bin. Executors run no Python.
+milliseconds before Spark reads a row. Therefore one scan reads many small bins together, and Spark shuffles their rows
+by the number of the bin. Executors run no Python.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.scan.frame import scan_with_row_ids
 
 UNION_SETTINGS = {"spark.sql.unionOutputPartitioning": "false"}
-"""The settings for writing bins. Without them Spark 4.1 and later merge the single partitions of a union."""
+"""The settings for writing bins. Without them Spark 4.1 and later merge the partitions of a union's branches."""
 
 # A smaller bin becomes a file with one row group. The order of rows in such a file does not help readers.
 _LARGE_BIN_BYTES = 16 * 1024 * 1024
-# Up to this number of small bins, each of them is scanned separately, as a large bin.
+# Up to this number, small bins are scanned separately, like large bins.
 _MAX_SEPARATE_SMALL_BINS = 8
 _MAX_BRANCHES = 100
 _SEED = 42
@@ -83,7 +83,7 @@ def _shuffled_bins(
 def keys_of_partitions(count: int) -> list[int]:
     """Return an integer key for each of `count` partitions.
 
-    Spark's `repartition(count, key)` sends rows with the key to the partition. Spark uses Murmur3 of the key (x86, 32
+    Spark's `repartition(count, key)` sends rows with a key to its partition. Spark uses Murmur3 of the key (x86, 32
     bits, seed 42) modulo the count.
     """
     keys: dict[int, int] = {}

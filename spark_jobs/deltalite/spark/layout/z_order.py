@@ -35,8 +35,8 @@ from deltalite.spark.scan.frame import scan_with_row_ids
 
 _MAX_SAMPLED_ROWS = 2_000_000
 _MIN_SAMPLED_ROWS_PER_CUBE, _MAX_SAMPLED_ROWS_PER_CUBE = 1_000, 50_000
-# Limits for the number of bits of a range's number. All columns together distinguish the row groups, with some
-# additional bits. Every bit costs a step for every row.
+# Limits for the bits of a range's number. All columns together get the bits that distinguish the row groups, and some
+# more. Every bit costs a step for every row.
 _MIN_BITS, _MAX_BITS, _ADDITIONAL_BITS = 3, 10, 4
 ROW_GROUPS_OF_FILE = 8
 # Pseudo-random bits after the place, because many rows may share one place.
@@ -197,14 +197,14 @@ class _Order:
         )
 
     def hash_fraction(self) -> Column:
-        """Return a hash of the row, from 0 to 1. A Spark task that runs again then sends the row to the same file."""
+        """Return a hash of the row, from 0 to 1, so that a repeated Spark task sends the row to the same file."""
         hash_count = 2**_RANDOM_BITS
         row_hash = F.xxhash64(*map(column_named, self._hashed_columns))
         fraction: Column = F.pmod(row_hash, F.lit(hash_count)) / hash_count
         return fraction
 
     def with_places(self, rows: DataFrame, fraction: Column) -> DataFrame:
-        """Return rows that have the bounds of their cube, with the place on the curve.
+        """Add the place on the curve to rows that have the bounds of their cube.
 
         `fraction`, an evenly distributed number from 0 to 1, orders rows of the same place.
         """
@@ -230,12 +230,12 @@ class _Order:
         """Take a step of the table for each bit. Each step reads the columns of the step before."""
         table = hilbert_table(len(self._ranges))
         digits, next_states = (_sql_array(numbers) for numbers in (table.digits, table.next_states))
-        steps = rows.withColumns({self.place: F.lit(0).cast("bigint"), self._state: F.lit(0)})
+        rows = rows.withColumns({self.place: F.lit(0).cast("bigint"), self._state: F.lit(0)})
         for bit in reversed(range(self._bits)):
-            entry = f"CAST({self._with_bits(self._state, bit)} AS INT)"
-            place = f"shiftleft({self.place}, {table.dimensions}) | get({digits}, {entry})"
-            steps = steps.withColumns({self.place: F.expr(place), self._state: F.expr(f"get({next_states}, {entry})")})
-        return steps
+            index = f"CAST({self._with_bits(self._state, bit)} AS INT)"
+            place = f"shiftleft({self.place}, {table.dimensions}) | get({digits}, {index})"
+            rows = rows.withColumns({self.place: F.expr(place), self._state: F.expr(f"get({next_states}, {index})")})
+        return rows
 
     def _with_bits(self, number: str, bit: int) -> str:
         """Return the SQL of a number, followed by one bit of the number of each range."""
@@ -253,7 +253,7 @@ class _Order:
         return cubes.select(column_named(self.cube), F.concat(bounds, padding).alias(self._file_bounds))
 
     def with_file_keys(self, rows: DataFrame) -> DataFrame:
-        """Return rows that have places, with the key of their output file."""
+        """Add the key of the output file to rows that have places."""
         keys = column_named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))

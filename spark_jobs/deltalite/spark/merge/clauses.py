@@ -52,8 +52,8 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType,
 
     Without `merge_schema`, the schema does not change. With `merge_schema`:
 
-    - If a clause has `*`, the table gets all columns of the source that it lacks. With `widens`, its existing columns
-      also get the wider types of the source (`widens_automatically`).
+    - If a clause has `*`, the table gets all columns that only the source has. With `widens`, its existing columns also
+      get the wider types of the source (`widens_automatically`).
     - Otherwise the table gets the columns that a clause assigns and that the source has.
 
     Raises:
@@ -168,7 +168,7 @@ class _StarResolver:
         self._optional_columns = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
 
     def assigned_values(self, parameter: str) -> dict[Path, AssignedValue]:
-        """Return the source column for each column of the table that the source has, by path.
+        """Return the source columns that the table has too, by the path of the table's column.
 
         Raises:
             SchemaMismatchError: the source lacks a column that it must have.

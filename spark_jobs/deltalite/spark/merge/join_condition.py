@@ -137,7 +137,8 @@ def _key_pair(
     timestamp to a date.
     """
     path = (_operand_of_cast(target_side, target) or target_side).path()
-    member, source_value = None if path is None else member_at(target, path), _source_value(source_side, source)
+    member = None if path is None else member_at(target, path)
+    source_value = _source_value(source_side, source)
     if member is None or source_value is None:
         return None
     target_path, target_type = member

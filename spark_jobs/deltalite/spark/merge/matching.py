@@ -79,7 +79,7 @@ class FileMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """All pairs of matching rows, their number, and the counts of each file by its number.
+    """All pairs of matching rows, their number, and the counts of each file by file number.
 
     A pair has the columns of `SourceRows.frame`, `pair_file`, `pair_row` and `pair_action`.
     """

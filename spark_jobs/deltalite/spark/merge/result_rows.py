@@ -62,7 +62,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> Chan
 def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
     """Return the new rows of updates in the form of `ChangedRows.updated`, without a read of the table.
 
-    Call this only if `updates_read_target` is false and the table has no row ids.
+    The caller checks that `updates_read_target` is false and that the table has no row ids.
     """
     action = column_named(merge.columns.pair_action)
     pairs = matches.changing_pairs(merge.columns).alias(SOURCE)
@@ -74,7 +74,7 @@ def rows_updated_by_source(matches: Matches, merge: ResolvedMerge) -> DataFrame:
 
 
 def counts_without_match(rows: DataFrame, matches: Matches, merge: ResolvedMerge) -> dict[int, dict[int, int]]:
-    """Count the target rows without a match to which an action applies, by file number and by action number."""
+    """Count the unmatched target rows to which an action applies, by file number and by action number."""
     columns = merge.columns
     pairs = matches.pairs.select(column_named(columns.pair_file), column_named(columns.pair_row))
     small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))

@@ -2,7 +2,7 @@
 
 For a partition column, the predicate lists the values, up to a limit. For any other column, it is the range from the
 lowest to the highest value. If several files remain, keys of all types except strings get several smaller ranges. The
-size of the predicate has a fixed limit, however large the source is. delta-spark does not prune by keys.
+size of the predicate has a fixed limit, however large the source is.
 """
 
 from __future__ import annotations
