@@ -18,7 +18,7 @@ FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_sh
 def rejected_rows(good_row_count, audits=(FIRST, SECOND), **row_counts):
     """The rejected rows with these numbers of rows by mark, such as `m01`."""
     return RejectedRows(
-        root="/t", audits=audits, schema=struct(a="long", b="long"), good_row_count=good_row_count, marks="mark",
+        root="/t", audits=audits, schema=struct(a="long", b="long"), good_row_count=good_row_count, mark_column="mark",
         row_counts={mark[1:]: count for mark, count in row_counts.items()}, scan=lambda _spark: None,
     )  # fmt: skip
 

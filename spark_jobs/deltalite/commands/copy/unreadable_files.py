@@ -1,4 +1,4 @@
-"""The files of a copy that cannot be read at all, for all attempts of one command.
+"""The unreadable files of one copy command, which its attempts share.
 
 Without a quarantine, such a file fails the task. With a quarantine, the load leaves out as many files as
 `max_bad_share` allows, and the quarantine gets a row for each file. The record lists the file too, so that no later run

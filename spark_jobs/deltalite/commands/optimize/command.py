@@ -210,8 +210,8 @@ class _Run:
     def _proposal(self, base: Snapshot, written: WrittenBins, dropped: _DroppedBins | None) -> Proposal:
         """Return the proposal of a batch.
 
-        `dropped` is None for every proposal but the last of the run. Only the last one has the run's `txn`, and records
-        the number of dropped files.
+        `dropped` is None except in the last proposal of the run, which has the run's `txn` and the number of dropped
+        files.
         """
         return Proposal(
             base=BaseState.of(base),

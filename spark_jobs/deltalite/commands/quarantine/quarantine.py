@@ -56,7 +56,7 @@ class Quarantine:
         """The result of `commit`. Before the commit, the result has no rows."""
         return self._result or QuarantineResult(table=self._table.address, version=None, rows=0)
 
-    def described(self, operation: Operation) -> Operation:
+    def extended_operation(self, operation: Operation) -> Operation:
         """Return the operation of the commit to the target, with the parameters and metrics of the quarantine."""
         return replace(
             operation,

@@ -8,9 +8,9 @@ The guarantees:
   attempt. The rows of a run that has committed to its target stay, even if the run is cleared and writes again.
 - An overwrite, or a write with `on_rerun="replace"`, removes the rows that the run has written to the target before.
   The commit to the quarantine then replaces all rows of this app id. So no row of a cleared run is in the table twice.
-- The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that finds
-  such a transaction replaces rows; the first commit of a run is an append that reads nothing. So runs with one
-  quarantine table do not conflict.
+- The commit sets a transaction, whose app id names the run and the target. An attempt that finds this transaction
+  replaces rows; the first commit of a run is an append that reads nothing. So runs with one quarantine table do not
+  conflict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps before a table drops type widening, so that no data file and no newer checkpoint needs the feature.
+"""The steps before a table drops type widening.
 
 1. One commit unsets the property, so that no writer widens another column.
 2. Each narrower file is written again, in bounded commits (`rewrite_files`). A narrower file stores a column with a
@@ -84,7 +84,7 @@ class _Steps:
     schema_string: str = ""
 
     def unset_properties(self, keys: Collection[str]) -> None:
-        """Commit the metadata without the properties, unless it has none of them."""
+        """If the metadata has any of the properties, commit it without them."""
 
         def attempt() -> None:
             base = Snapshot.load(self.store)
