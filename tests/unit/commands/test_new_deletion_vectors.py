@@ -119,7 +119,7 @@ def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]
 
 
-def test_uncommitted_vectors_are_removed_unless_keep_all_was_called(store):
+def test_uncommitted_vectors_are_removed_and_keep_all_keeps_them(store):
     table = files(("1.parquet", 10, []))
     with VectorFiles(store) as vectors:
         vectors.delete_rows(table, [(0, positions(1))])

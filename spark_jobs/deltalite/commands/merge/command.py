@@ -252,7 +252,7 @@ class MergePlan:
         """Yield the positions of the rows that the pairs change, by the position of the file in `files`."""
         columns = self.merge.columns
         numbers = file_numbers(self.base, files)
-        # Fewer pairs than `matches.count` may change a row.
+        # `matches.count` also counts pairs that change no row.
         collect = few_positions_by_file if matches.count <= MAX_FEW_POSITIONS else positions_by_file
         positions_of_files = collect(matches.changing_pairs(columns), file=columns.pair_file, row=columns.pair_row)
         return ((numbers[number], positions) for number, positions in positions_of_files)

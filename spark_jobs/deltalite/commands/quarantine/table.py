@@ -3,9 +3,9 @@
 The guarantees:
 
 - A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
-- The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
-  the rows of this app id, except rows with a version that the target has. So the table has the rows of the last
-  attempt. The rows of a run that has committed to its target stay, even if the run is cleared and writes again.
+- The rows have the app id and the transaction version of the later commit to the target. Each commit here replaces the
+  rows of this app id with versions that the target does not have: the rows of failed attempts. The rows of a run that
+  has committed to its target stay, even if the run is cleared and writes again.
 - An overwrite, or a write with `on_rerun="replace"`, removes the rows that the run has written to the target before.
   The commit to the quarantine then replaces all rows of this app id. So no row of a cleared run is in the table twice.
 - The commit sets a transaction, whose app id names the run and the target. An attempt that finds this transaction
