@@ -141,7 +141,7 @@ def _plan_and_commit_start(
 
 
 def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
-    """Return the plan, and log the number and the size of its files, and the largest folders."""
+    """Return the plan. Log the number and the size of its files, and the largest folders."""
     start_s = time.monotonic()
     match request.mode:
         case VacuumMode.FULL:
@@ -236,7 +236,7 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
 
 
 def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
-    """Delete the parts of the record of loaded files that no readable version needs. If this fails, log a warning."""
+    """Delete unneeded parts of the record of loaded files. If this fails, log a warning."""
     try:
         deleted = delete_unneeded_records(store, now_ms=time_ms)
     except DeltaLiteError as error:

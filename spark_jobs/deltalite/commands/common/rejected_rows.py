@@ -101,7 +101,7 @@ class RejectedRows:
 
     @classmethod
     def of_source(cls, root: str, audits: tuple[Audit, ...], rows: SeparatedRows) -> RejectedRows:
-        """Return the rejected rows of the computed source of a merge into the table at `root`."""
+        """Return the rejected rows of a merge's computed source."""
         return cls(
             root=root,
             audits=audits,

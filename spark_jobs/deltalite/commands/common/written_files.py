@@ -46,7 +46,7 @@ class PublishedFiles:
     size_bytes: int
 
     @classmethod
-    def none(cls) -> PublishedFiles:
+    def empty(cls) -> PublishedFiles:
         """Return a value without files."""
         return cls(adds=(), staged_files=(), row_count=0, size_bytes=0)
 

@@ -108,7 +108,7 @@ def _write_request(request: CopyRequest) -> WriteRequest:
 
 
 def _operation(request: CopyRequest, write_request: WriteRequest, rows: UncommittedRows) -> Operation:
-    metrics = write_metrics(write_request, rows.files, PublishedFiles.none(), None, change_file_count=0)
+    metrics = write_metrics(write_request, rows.files, PublishedFiles.empty(), None, change_file_count=0)
     return replace(write_operation(write_request, rows.target.partition_columns, metrics, {}), name=request.operation)
 
 

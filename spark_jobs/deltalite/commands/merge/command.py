@@ -237,8 +237,8 @@ class MergePlan:
         touched = TouchedRows(files=files, scan=scan, changed_row_count=row_count)
         if merge.actions.not_matched_by_source or not uses_deletion_vectors(self.base):
             return touched
-        # Only pairs of a target row and a source row change rows, and the files are not written again. So the pairs
-        # have all that the commit needs, except values of the target rows.
+        # Each changed row has a match, and no file is rewritten. So the matches have all that the commit needs, except
+        # values of the target rows.
         touched = replace(touched, positions=partial(self._changed_positions, matches, files))
         updates = [action for action in merge.actions.matched.values() if action.kind is ActionKind.UPDATE]
         needs_old_rows = merge.row_ids is not None or updates_read_target(

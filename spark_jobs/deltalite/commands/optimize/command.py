@@ -93,10 +93,7 @@ def rewrite_files(
 
 @dataclass(slots=True, kw_only=True)
 class _DroppedBins:
-    """The last conflict of the bins that one attempt drops, and the number of files in these bins.
-
-    An attempt drops a bin if another writer has changed or removed one of its files.
-    """
+    """The last conflict of the bins that one attempt drops, and the number of files in these bins."""
 
     error: ConcurrentModificationException | None = None
     file_count: int = 0
@@ -118,8 +115,7 @@ class _DroppedBins:
 class _Run:
     """One run of the command.
 
-    `make_plan` returns the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` has the names
-    of the table's clustering columns.
+    `totals` counts the commits of all attempts. `cluster_by` has the names of the table's clustering columns.
     """
 
     spark: SparkSession

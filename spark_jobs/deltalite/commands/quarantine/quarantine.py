@@ -143,7 +143,7 @@ def _addresses_by_role(request: RequestWithQuarantine) -> dict[str, str]:
 def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None:
     """Check that the quarantine neither contains the table or a source, nor lies in one of them.
 
-    `addresses` has canonical addresses by a text for the error, such as "table".
+    `addresses` maps words for the error, such as "table", to canonical addresses.
 
     Raises:
         InvalidRequestError: the quarantine contains one of the addresses, or lies in one.

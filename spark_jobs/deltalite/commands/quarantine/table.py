@@ -190,7 +190,7 @@ class QuarantineTable:
             sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
             mode=WriteMode.APPEND if replace_where is None else WriteMode.OVERWRITE,
             replace_where=replace_where,
-            optimize_write=True,  # each of many files may have only a few bad records
+            optimize_write=True,  # packs a few bad records from each of many files
             user_metadata=user_metadata(request.identity, request.user_metadata),
             conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot
         )

@@ -50,7 +50,7 @@ class VectorFiles:
     """The vector files of one operation, as a context manager.
 
     On exit, the context manager deletes the files that were written since the last call of `keep_published` or
-    `keep_all`. Both methods keep all files. The commit step calls these methods for data files and for vector files.
+    `keep_all`. Both methods keep all files.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -113,7 +113,7 @@ class VectorFiles:
     def _deleted_positions(
         self, file_rows: Mapping[int, Mapping[str, Any]], pack: Iterable[tuple[int, pa.Int64Array]]
     ) -> dict[int, pa.Int64Array]:
-        """Return the old and the new positions of soft-deleted rows of each file of a pack."""
+        """Return the positions of all soft-deleted rows, old and new, by file of the pack."""
         old_vectors = {n: row["deletionVector"] for n, row in file_rows.items() if row["deletionVector"] is not None}
         old_positions = dict(
             zip(old_vectors, positions_of_vectors(self._store, list(old_vectors.values())), strict=True)

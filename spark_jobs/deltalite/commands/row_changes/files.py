@@ -165,7 +165,7 @@ class _Writer:
         if inserts is not None:
             frames.append(inserts.with_null_row_ids(self._target.row_ids) if frames else inserts.frame)
         if not frames:
-            return PublishedFiles.none()
+            return PublishedFiles.empty()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
         staged_files = self._staging.write(self._apply_rules(union_all(frames)), table, guards)

@@ -1,7 +1,7 @@
 """The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: the touched files, the change of each row, and the read set. A plan has the same rows
-with and without deletion vectors, and with and without a change data feed.
+A command plans on one snapshot: the touched files, the change of each row, and the read set. Deletion vectors
+and a change data feed do not change the rows of a plan.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
     Raises:
         TableNotFoundError: there is no table, and the request has no schema.
         InvalidRequestError: the schema, a property or an expression of the request is wrong.
-        SchemaMismatchError: the table cannot become as declared.
+        SchemaMismatchError: the table cannot get the declared schema.
         ConstraintViolationError: a row of the table breaks a new rule.
         UnsupportedFeatureError: this release cannot write a table with these features or properties.
         DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged, except for

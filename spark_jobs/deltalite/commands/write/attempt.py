@@ -77,7 +77,7 @@ class ConvertedRows:
 
 
 def rebase_of(request: WriteRequest) -> Rebase:
-    """Return `REPLAN` for a self read, because its rows depend on the snapshot, and else `REPLAN_AND_KEEP_ROWS`."""
+    """Return `REPLAN` for a self read, whose rows depend on the snapshot; else `REPLAN_AND_KEEP_ROWS`."""
     return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
@@ -201,7 +201,7 @@ class WriteAttempt:
         replaced = replaced_by_request or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
-            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.none(), replaced=replaced)
+            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.empty(), replaced=replaced)
             stagings = [rows.staging]
             if replaced is not None and replaced.survivors is not None:
                 copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
