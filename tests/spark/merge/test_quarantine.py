@@ -125,7 +125,7 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     draw = "CAST(DOUBLE(java_method('java.lang.Math', 'random')) * 100 AS INT)"
     query = f"SELECT id, {draw} AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(500))"
-    halves = quarantine_options(
+    audits = quarantine_options(
         quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
     )
     if operation in ("new table", "merge"):
@@ -133,10 +133,10 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
             define_table(spark, TableRequest(table=str(table), schema="id BIGINT, draw INT"))
         result = merge_into(
             spark, table, query, ON, matched=[{"update": "*"}], inserts=[{"insert": "*"}], run="r",
-            create_if_missing=True, deduplicate=Deduplicate(keys=("id",), order_by="draw"), **halves,
+            create_if_missing=True, deduplicate=Deduplicate(keys=("id",), order_by="draw"), **audits,
         )  # fmt: skip
     else:
-        scd_options = {"sequence_by": "1", "scd_type": 2 if operation == "type 2" else 1, "run": "r", **halves}
+        scd_options = {"sequence_by": "1", "scd_type": 2 if operation == "type 2" else 1, "run": "r", **audits}
         apply_rows(spark, table, "SELECT -1L AS id, 99 AS draw", sequence_by="1", scd_type=scd_options["scd_type"])
         result = apply_rows(spark, table, query, **scd_options)
     written = [row[:2] for row in rows(table) if row[0] >= 0]
@@ -151,7 +151,7 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
 
 @pytest.mark.campaign
 def test_a_history_gets_no_rejected_row(spark, tmp_path):
-    """A row without a key or a sequence, and one that contradicts another, are errors unless an audit rejects them."""
+    """Without the audits, a row without a key or a sequence, or a contradicting row, is an error."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     audits = quarantine_options(
         quarantine, {"name": "keys", "rows": "id IS NULL OR seq IS NULL", "max_share": 1}, NEGATIVE
