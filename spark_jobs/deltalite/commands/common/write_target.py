@@ -224,7 +224,7 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 def _changed_target(
     base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool, keeps_clustering: bool = True
 ) -> WriteTarget:
-    """Complete the metadata of an existing table, check all rules, and return the target."""
+    """Complete and check the changed metadata of an existing table, and return the target."""
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
         remaining_conditions = column_rules(base.protocol, metadata).conditions

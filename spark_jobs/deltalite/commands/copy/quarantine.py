@@ -91,7 +91,7 @@ class CopyQuarantine(Quarantine):
             NewPlanNeeded: some files are unreadable, and the query did not read far enough to fail.
         """
         with self._replan_if_unreadable():
-            # A query may have read only some of the records, or have observed them several times.
+            # A query may have read some records several times, or not at all.
             has_query = self._copy_request.query is not None
             counts = self._separation.count_all() if has_query else self._separation.counts()
             self._check_share(counts)

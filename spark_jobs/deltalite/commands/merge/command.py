@@ -147,7 +147,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
 
 
 def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
-    """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
+    """Return the predicate `MergePlan.may_lack_match`."""
     conditions = [clause.condition for clause in request.when_not_matched_by_source]
     predicates = [
         Constant(truth=True)

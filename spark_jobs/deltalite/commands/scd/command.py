@@ -6,9 +6,9 @@ The steps of an attempt:
 2. Read all rows of the source's keys from the snapshot, and compute these keys' rows anew (`spark.scd`).
 3. Merge the differences into the table on the same snapshot, with the merge command.
 
-The read set contains each row of the keys, including rows that do not change. So a concurrent run that changes a key of
-this run conflicts, and the command replans: it reads the keys again. The first run finds no table. It creates the table
-with rows that it computes from the source alone.
+The read set contains each row of the keys, including rows that do not change. So a concurrent run that changes or adds
+such a row conflicts, and the command replans: it reads the keys again. The first run finds no table. It creates the
+table with rows that it computes from the source alone.
 """
 
 from __future__ import annotations
