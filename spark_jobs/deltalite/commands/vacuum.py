@@ -6,7 +6,7 @@ The steps:
 2. Commit VACUUM START. Read the commits since the snapshot, and keep the files that they need.
 3. Delete the files, then the empty folders.
 4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure in step 3, VACUUM END
-   has the status FAILED and no `txn`, so that a retry deletes the remaining files.
+   has the status FAILED and no `txn`, so a retry vacuums again.
 5. Record the version after which the next lite vacuum begins (`upkeep.last_vacuum_info`).
 6. Delete the parts of the record of loaded files that no readable version needs (`upkeep.loaded_files`).
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
     from deltalite.storage.trees import TableTree
 
-START, END, DRY_RUN = VACUUM_START, VACUUM_END, "VACUUM DRY RUN"
+_DRY_RUN = "VACUUM DRY RUN"
 _MAX_LOGGED_FOLDERS = 10
 _MAX_LOGGED_FILES = 100
 _MIB = 1024 * 1024
@@ -107,7 +107,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     except Exception:  # record any failure in the log before the error propagates
         _record_failure(spark, request, store)
         raise
-    # The commit would measure only the attempt that commits VACUUM END, without the deletion of the files.
+    # `commit_proposal` would measure only the commit of VACUUM END, and not the deletion.
     time_metric = {EXECUTION_TIME: round((time.monotonic() - sweep_start_s) * 1000)}
     result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome) | time_metric)
     advance_last_vacuum(store, started.plan.swept_version)
@@ -129,7 +129,7 @@ def _plan_and_commit_start(
     if retention.specified_ms is not None:
         parameters["specifiedRetentionMillis"] = retention.specified_ms
     operation = Operation(
-        name=START,
+        name=VACUUM_START,
         parameters=parameters,
         metrics={"numFilesToDelete": plan.files.num_rows, "sizeOfDataToDelete": plan.size_bytes},
         user_metadata=user_metadata(request.identity, request.user_metadata),
@@ -141,7 +141,7 @@ def _plan_and_commit_start(
 
 
 def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
-    """Return the plan, and log the number and the size of its files, and the largest folders."""
+    """Return the plan. Log the number and the size of its files, and the largest folders."""
     start_s = time.monotonic()
     match request.mode:
         case VacuumMode.FULL:
@@ -162,7 +162,7 @@ def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Re
 
 
 def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: int) -> OperationResult:
-    """Log some of the files that a vacuum would delete, and return the counts of all of them. Ignore earlier runs."""
+    """Return the counts of a vacuum, and log some of the files that it would delete. Ignore earlier runs."""
     base = Snapshot.load(store)
     base.check_log()
     plan = _plan(request, base, tree, _retention(request, base, time_ms))
@@ -173,7 +173,7 @@ def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: 
     return operation_result(
         request,
         store,
-        DRY_RUN,
+        _DRY_RUN,
         version=base.version,
         read_version=base.version,
         committed=False,
@@ -210,7 +210,7 @@ def _commit_end(
 ) -> OperationResult:
     """Commit VACUUM END on the newest snapshot, and return the result. Only a completed vacuum records its run."""
     operation = Operation(
-        name=END,
+        name=VACUUM_END,
         parameters={"status": status},
         metrics=metrics,
         user_metadata=user_metadata(request.identity, request.user_metadata),
@@ -236,7 +236,7 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
 
 
 def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
-    """Delete the parts of the record of loaded files that no readable version needs. If this fails, log a warning."""
+    """Delete unneeded parts of the record of loaded files. If this fails, log a warning."""
     try:
         deleted = delete_unneeded_records(store, now_ms=time_ms)
     except DeltaLiteError as error:

@@ -1,4 +1,4 @@
-"""A file is loaded once across runs, retries and concurrent runs, and again only if it has changed or with `force`."""
+"""A file is loaded once across runs, retries and concurrent runs, and again after a change or with `force`."""
 
 from __future__ import annotations
 

@@ -231,15 +231,15 @@ def test_a_run_that_writes_again_keeps_the_rows_of_its_earlier_commit(spark, lan
     assert [(row["record"], row["txn_version"]) for row in quarantined_rows(quarantine)] == [("x", 0), ("y", 1)]
     # An orphaned job of the run, which has planned before the run committed, replaces nothing.
     write_file(landing, "c.csv", "id\nz\n")
-    separate = bad_records_module.RecordSeparation.bad_records
+    bad_records = bad_records_module.RecordSeparation.bad_records
 
-    def separate_after_rival(*arguments):
+    def bad_records_after_rival(*arguments):
         monkeypatch.undo()
         write_file(landing, "d.csv", "id\nw\n")
         copy_files(spark, table, landing, generation=2, **options)
-        return separate(*arguments)
+        return bad_records(*arguments)
 
-    monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
+    monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", bad_records_after_rival)
     orphan = copy_files(spark, table, landing, generation=2, **options)
     assert (orphan.skipped, orphan.quarantine.rows) == (True, 2)
     assert [(row["record"], row["txn_version"]) for row in quarantined_rows(quarantine)] == [
@@ -264,15 +264,15 @@ def test_a_run_keeps_the_committed_rows_of_another_run_with_its_idempotency_key(
     options = {"quarantine": str(quarantine), "max_bad_share": 1, "run": "key", "on_rerun": "write"}
     write_file(landing, "1/a.csv", "id\nx\n")
     write_file(landing, "2/b.csv", "id\ny\n")
-    separate = bad_records_module.RecordSeparation.bad_records
+    bad_records = bad_records_module.RecordSeparation.bad_records
 
-    def separate_after_rival(*arguments):
+    def bad_records_after_rival(*arguments):
         monkeypatch.undo()
         copy_files(spark, table, landing / "2", **options)
         monkeypatch.setattr(quarantine_module, "earlier_result", lambda *_arguments: None)  # as if it were another run
-        return separate(*arguments)
+        return bad_records(*arguments)
 
-    monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", separate_after_rival)
+    monkeypatch.setattr(bad_records_module.RecordSeparation, "bad_records", bad_records_after_rival)
     with pytest.raises(ConcurrentTransactionException, match="has stored no rejected row"):
         copy_files(spark, table, landing / "1", **options)
     assert [row["record"] for row in quarantined_rows(quarantine)] == ["y"]

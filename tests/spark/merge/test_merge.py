@@ -218,9 +218,7 @@ def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, ta
     assert folder_content(table) == content_before
 
 
-def test_several_matches_are_accepted_if_all_of_them_delete_the_row_or_no_clause_is_for_matches(
-    spark, table_with_repeated_keys, tmp_path
-):
+def test_several_matches_may_delete_a_row_or_meet_no_clause(spark, table_with_repeated_keys, tmp_path):
     table = shutil.copytree(table_with_repeated_keys, tmp_path / "t")
     source, on = SOURCE_WITH_REPEATED_KEYS, ON_REPEATED_KEYS
     result = merge_into(spark, table, source, on, matched=[{"delete": True}], inserts=[{"insert": {"id": "key"}}])

@@ -151,7 +151,7 @@ def test_each_source_row_is_either_merged_or_quarantined(spark, tmp_path, operat
 
 @pytest.mark.campaign
 def test_a_history_gets_no_rejected_row(spark, tmp_path):
-    """A row without a key or a sequence, and one that contradicts another, are errors unless an audit rejects them."""
+    """Without the audits, a row without a key or a sequence, or a contradicting row, is an error."""
     table, quarantine = tmp_path / "t", tmp_path / "quarantine"
     audits = quarantine_options(
         quarantine, {"name": "keys", "rows": "id IS NULL OR seq IS NULL", "max_share": 1}, NEGATIVE

@@ -108,7 +108,7 @@ def table_scans(monkeypatch):
     ],
     ids=["all columns", "values of the source", "values of the table", "feed", "row ids", "no pair", "no vectors"],
 )
-def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_something(
+def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_values(
     spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_few_positions
 ):
     monkeypatch.setattr(command, "MAX_FEW_POSITIONS", max_few_positions)

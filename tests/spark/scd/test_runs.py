@@ -45,7 +45,7 @@ def test_a_race_for_the_first_run_creates_one_table_with_the_rows_of_both(spark,
 RACES = {
     # No row of the table has the key, and the two runs add rows with other values of `valid_from`.
     "new key": ([Event(9, 3, "b", "x")], [Event(9, 2, "a", "x")]),
-    # The row of this run repeats what the table has. Between the two, the rival changes the key.
+    # This run repeats the name at sequence 5. The rival changes it at sequence 3.
     "repeated values": ([Event(1, 5, "a", "y")], [Event(1, 3, "b", "x")]),
     # The rival only adds an event to `_scd_events`.
     "hidden event": ([Event(1, 3, "b", "x")], [Event(1, 5, "a", "x")]),
@@ -122,7 +122,7 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
 
 
 @pytest.mark.campaign
-def test_a_row_from_the_time_before_the_first_untracked_column_is_a_duplicate(spark, table):
+def test_a_repeated_row_stays_a_duplicate_after_the_first_untracked_column(spark, table):
     options = {"sequence_by": "seq", "exclude": ("seq",), "merge_schema": True, "track": ("name",)}
     old_rows = ("1, 'a', 1", "1, 'a', 2")
     apply_rows(spark, table, values("id, name, seq", *old_rows), **options)

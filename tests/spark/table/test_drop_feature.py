@@ -91,7 +91,7 @@ def test_the_files_get_the_newest_types_and_the_protocol_loses_the_feature(spark
 
 def test_four_checkpoints_protect_the_history_before_the_drop(spark, widened_table):
     drop_version = drop(spark, widened_table).version
-    barriers = range(drop_version - feature_drop.BARRIERS, drop_version)
+    barriers = range(drop_version - feature_drop.BARRIER_COUNT, drop_version)
     for version in barriers:
         assert actions_of(widened_table, version)["commitInfo"]["operation"] == "Empty Commit"
     for version in (*barriers, drop_version):
@@ -221,7 +221,7 @@ def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened_table
 def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
-        if len(calls) == feature_drop.BARRIERS:
+        if len(calls) == feature_drop.BARRIER_COUNT:
             wider = TableRequest(table=str(widened_table), schema="id DECIMAL(20, 0)", properties=WIDENING)
             define_table(spark, wider)
         return write_checkpoint(*arguments)
@@ -238,7 +238,7 @@ def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, wi
 def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
-        if len(calls) == feature_drop.BARRIERS:
+        if len(calls) == feature_drop.BARRIER_COUNT:
             restore(spark, RestoreRequest(table=str(widened_table), version=2))
         return write_checkpoint(*arguments)
 

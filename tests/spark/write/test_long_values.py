@@ -81,7 +81,7 @@ def test_long_partition_values_are_written_optimized_and_updated_like_short_ones
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_a_source_that_returns_other_long_partition_values_when_it_is_read_again_is_rejected(spark):
+def test_a_source_whose_long_partition_values_change_between_reads_is_rejected(spark):
     frame = spark.createDataFrame([("b" * 300,), ("short",)], "p STRING")
     texts = {"p": F.col("p")}
     (folder,) = (row[0] for row in frame.select(folder_text(F.col("p"), "p")).collect() if row[0] != "short")

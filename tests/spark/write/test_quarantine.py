@@ -100,14 +100,14 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
     """The table and the quarantine get the same rows, even if two computations of the query would differ."""
     quarantine = tmp_path / "quarantine"
     query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(2000))"
-    halves = quarantine_options(
+    audits = quarantine_options(
         quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
     )
 
     def check_halves(table, run):
         result = write_rows(
             spark, table, f"{query} -- {run}", run=run, mode="overwrite", overwrite_schema=True, optimize_write=True,
-            properties=properties, **halves,
+            properties=properties, **audits,
         )  # fmt: skip
         written = rows(table)
         rejected = rejected_rows(quarantine, run)

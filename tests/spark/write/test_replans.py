@@ -73,7 +73,7 @@ def added_files(table, version):
     return {add["path"] for add in actions_of(table, version)["add"]}
 
 
-def with_properties(**properties):
+def rival_with_properties(**properties):
     """A rival that sets properties of the table."""
 
     def set_properties(table):
@@ -99,7 +99,7 @@ def test_a_replacement_does_not_write_its_new_rows_again_after_a_conflict(race, 
 
 
 def test_an_append_keeps_its_files_after_a_change_of_a_property(race):
-    result = race({}, with_properties(appendOnly="true"))
+    result = race({}, rival_with_properties(appendOnly="true"))
     assert (result.version, result.read_version) == (2, 1)
     assert added_files(race.table, 2) == race.uncommitted_files[0]
     assert rows(race.table) == [(1, "a"), (2, "a"), (4, "a"), (50, "b")]

@@ -54,7 +54,7 @@ def test_a_new_vector_also_has_the_rows_deleted_earlier_and_the_file_keeps_its_f
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
         new_vectors = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
-        vectors.keep_committed()
+        vectors.keep_published()
     assert new_vectors.file_numbers == [0, 2]
     assert (new_vectors.vectors_added, new_vectors.vectors_updated, new_vectors.vectors_removed) == (2, 1, 1)
     first, second = new_vectors.adds
@@ -112,14 +112,14 @@ def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     deletions = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
         new_vectors = vectors.delete_rows(table, iter(deletions))
-        vectors.keep_committed()
+        vectors.keep_published()
     assert [vector_positions(store, add.deletion_vector).to_pylist() for add in new_vectors.adds] == [
         [n, n + 1] for n in range(5)
     ]
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]
 
 
-def test_uncommitted_vectors_are_removed_unless_keep_all_was_called(store):
+def test_uncommitted_vectors_are_removed_and_keep_all_keeps_them(store):
     table = files(("1.parquet", 10, []))
     with VectorFiles(store) as vectors:
         vectors.delete_rows(table, [(0, positions(1))])

@@ -18,7 +18,7 @@ FIRST, SECOND = (Audit(name=name, rows=f"{name} < 0", level="quarantine", max_sh
 def rejected_rows(good_row_count, audits=(FIRST, SECOND), **row_counts):
     """The rejected rows with these numbers of rows by mark, such as `m01`."""
     return RejectedRows(
-        root="/t", audits=audits, schema=struct(a="long", b="long"), good_row_count=good_row_count, marks="mark",
+        root="/t", audits=audits, schema=struct(a="long", b="long"), good_row_count=good_row_count, mark_column="mark",
         row_counts={mark[1:]: count for mark, count in row_counts.items()}, scan=lambda _spark: None,
     )  # fmt: skip
 
@@ -40,19 +40,19 @@ def test_a_share_above_the_limit_fails():
 
 
 def test_audits_with_the_default_limit_together_reject_at_most_half_of_the_rows(caplog):
-    default, other = (Audit(name=name, rows=f"{name} < 0", level="quarantine", samples=0) for name in ("a", "b"))
-    explicit = replace(other, max_share=1)
-    rejected_rows(5, (default, other), m10=3, m01=2).check_limits(None)
-    rejected_rows(1, (default, other), m11=1).check_limits(None)
-    rejected_rows(0, (default, explicit), m10=5, m01=5).check_limits(None)
-    halves = tuple(replace(audit, max_share=0.5) for audit in (default, other))
+    default_a, default_b = (Audit(name=name, rows=f"{name} < 0", level="quarantine", samples=0) for name in ("a", "b"))
+    explicit_b = replace(default_b, max_share=1)
+    rejected_rows(5, (default_a, default_b), m10=3, m01=2).check_limits(None)
+    rejected_rows(1, (default_a, default_b), m11=1).check_limits(None)
+    rejected_rows(0, (default_a, explicit_b), m10=5, m01=5).check_limits(None)
+    halves = tuple(replace(audit, max_share=0.5) for audit in (default_a, default_b))
     rejected_rows(0, halves, m10=5, m01=5).check_limits(None)
-    rejected_rows(0, (default, other)).check_limits(None)
+    rejected_rows(0, (default_a, default_b)).check_limits(None)
     with (
         caplog.at_level("INFO"),
         pytest.raises(AuditFailedError, match=r"'a', 'b' together reject 10 of 10 rows") as failure,
     ):
-        rejected_rows(0, (default, other), m10=5, m01=5).check_limits(None)
+        rejected_rows(0, (default_a, default_b), m10=5, m01=5).check_limits(None)
     assert "quarantined" not in str(failure.value), "an earlier attempt may have stored rows"
     assert caplog.text.count("did not pass in") == 2
 

@@ -119,7 +119,7 @@ LOST_ROWS = PySparkException(
 )
 
 
-def test_a_loss_of_computed_rows_is_followed_by_another_attempt_without_a_retry_for_conflicts(caplog):
+def test_lost_rows_are_computed_again_even_without_retries(caplog):
     attempts = Attempts(LOST_ROWS, LOST_ROWS, LOST_ROWS)
     assert (attempts.run(retries=0, seconds=0), attempts.count) == ("done", 4)
     assert "Replanning after the loss of an executor (retry 3 of 3): " in caplog.text

@@ -1,8 +1,8 @@
 """The refusal of operations that change or remove rows of an append-only table.
 
 DELETE, UPDATE and overwrite are refused before a row is read, even if no row matches. So a task fails on its first run,
-not only on a day with matching rows. A merge, a restore or a write with `on_rerun="replace"` does not always remove
-rows, so it is refused only if it would remove a file.
+not only on a day with matching rows. A merge, a restore or a write with `on_rerun="replace"` is refused if it would
+remove a file.
 Protocol: Append-only Tables. delta-spark: DeltaLog.assertRemovable.
 """
 

@@ -67,7 +67,7 @@ class Auditor:
 
     The next attempt keeps the results on the new rows if it commits the same files.
 
-    - `has_new_rows`: whether the operation can add or update rows. By default, audits then examine these rows.
+    - `has_new_rows`: whether the operation can add or update rows, which audits examine by default.
     - `approval`: the decision of a person on audits of level `ask`, None without a decision.
     - `request_parts`: the parts of the request that the question contains.
     """
@@ -154,7 +154,7 @@ class Auditor:
             proposal: the proposal with all its files.
             table: the schema of the table after the commit.
             new_rows: the rows that the operation adds or updates.
-            stagings: the owners of the data files, which keep them if an audit refuses the commit.
+            stagings: the writes whose files stay if an audit refuses the commit.
             measured: the results of audits that the operation has measured itself, by name.
 
         Raises:
@@ -173,7 +173,7 @@ class Auditor:
         if failed_audits(results) or any(map(is_undecided, results)):
             for staging in stagings:
                 # Without a table, the staging folder must stay, because it marks leftover files for the next write.
-                staging.keep_committed() if base is not None else staging.keep_all()
+                staging.keep_published() if base is not None else staging.keep_all()
         samples = sample_rows(self._spark, resolved, {r.name: r for r in results}, scopes, table.logical)
         effect = _text_of_files(self._store.root, proposal)
         raise_if_failed(self._store.root, results, effect, samples)
@@ -196,7 +196,7 @@ class Auditor:
         table: TableSchema,
         measured: Mapping[str, AuditResult],
     ) -> list[AuditResult]:
-        """Return the results of all audits. If the last attempt had these files, keep its results on the new rows."""
+        """Return the results of all audits."""
         paths = frozenset(add.path for add in proposal.adds)
         if paths != self._paths or not paths:
             self._results = {}
@@ -245,7 +245,7 @@ def run_audits(
 def raise_if_failed(
     root: str, results: Sequence[AuditResult], effect: str, samples: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise an error if an audit that refuses a commit did not pass. Log each result, as a warning if it did not pass.
+    """Log each result, and raise an error if there are `failed_audits`.
 
     Args:
         root: the address of the table.
@@ -316,7 +316,7 @@ def staged_rows(spark: SparkSession, store: LogStore, table: TableSchema, adds: 
 def _rows_of(
     spark: SparkSession, store: LogStore, table: TableSchema, find_files: Callable[[], pa.Table]
 ) -> AuditedRows:
-    """Return the live rows of files. The files are listed only if an audit needs the rows."""
+    """Return the live rows of files. Call `find_files` when an audit needs the rows."""
 
     def make_frame() -> DataFrame:
         files = find_files()

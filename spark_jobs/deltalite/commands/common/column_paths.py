@@ -8,7 +8,7 @@ from deltalite.errors import InvalidRequestError
 
 
 def column_paths(name: str, parameter: str) -> list[Path]:
-    """Return the paths in a text of `parameter` that should be one column, such as ``a.b`` or `` `with.dot` ``.
+    """Return the column paths in `name`, a text such as ``a.b`` or `` `with.dot` `` in a request's `parameter`.
 
     Raises:
         InvalidRequestError: a backtick is not closed, or a name is empty.

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class PendingFiles(Protocol):
-    """Files that were written for a commit. The owner removes these files, unless a method below was called."""
+    """Files that were written for a commit. The owner removes these files if no method below was called."""
 
-    def keep_committed(self) -> None:
-        """Keep the files that the log refers to."""
+    def keep_published(self) -> None:
+        """Keep the published files."""
 
     def keep_all(self) -> None:
         """Keep all files, because it is unknown whether the log refers to them."""
@@ -64,7 +64,7 @@ def commit_proposal(
     """Commit the proposal, run the post-commit upkeep and return the result.
 
     If another attempt of the same run has committed, return the result of that attempt, without upkeep. `files` were
-    written for this commit. They stay if the log refers to them, or if this is unknown.
+    written for this commit. They stay if the log refers or may refer to them.
 
     Raises:
         DeltaLiteError: as `txn.commit.commit`.
@@ -76,7 +76,7 @@ def commit_proposal(
         outcome = commit(store, proposal)
         if not isinstance(outcome, CommittedByAnotherAttempt):
             for pending_files in files:
-                pending_files.keep_committed()
+                pending_files.keep_published()
     except BaseException as error:
         # Any DeltaLiteError except CommitStateUnknownError means that the commit is not in the log.
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):

@@ -16,7 +16,7 @@ from deltalite.txn.proposal import Operation
 EXECUTION_TIME = "executionTimeMs"
 """The metric for the milliseconds of work before the commit (`with_effort`). delta-spark has it for row changes."""
 REPLANS = "numReplans"
-"""The metric for the number of replans after conflicts with other writers. It is missing if there were none."""
+"""The metric for the number of replans after conflicts with other writers. It is missing without replans."""
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ def measured_attempt(replans: int, clock: Callable[[], float] = time.monotonic) 
 def with_effort(operation: Operation, clock: Callable[[], float] = time.monotonic) -> Operation:
     """Return the operation with the metrics of the effort since the attempt began, or since the attempt's last commit.
 
-    An operation without metrics gets none. If the operation has measured its time itself, that time stays. Outside of
-    an attempt, the function adds nothing.
+    If the operation has measured its time itself, that time stays. An operation without metrics, or outside of an
+    attempt, stays unchanged.
     """
     effort = _EFFORT.get()
     if effort is None or not operation.metrics:

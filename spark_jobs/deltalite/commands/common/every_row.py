@@ -1,9 +1,9 @@
-"""The refusal of a delete or a `replace_where` that would remove every row of the table without a confirmation.
+"""The refusal of an unconfirmed delete or `replace_where` that would remove every row of the table.
 
 A mistake in a Jinja template can render a condition without a column, such as `1 = 1`. Spark's optimizer folds such a
 condition to true. This module also recognizes two conditions that Spark does not fold: `id IS NOT NULL` on a NOT NULL
-column, and `x IS NULL OR x IS NOT NULL`. The refusal includes empty and new tables, so that a task fails on its first
-run and not on a later run.
+column, and `x IS NULL OR x IS NOT NULL`. The check includes empty and new tables, so that a task fails on its first
+run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def refuse_every_row(
     spark: SparkSession, condition: str, schema: StructType, *, parameter: str, effect: str, confirmed: bool
 ) -> None:
-    """Refuse a condition (SQL on rows of `schema`) that is always true, unless `confirm_all_rows` confirms it.
+    """Refuse a condition (SQL on rows of `schema`) that is always true and not `confirmed`.
 
     Args:
         spark: the session.

@@ -1,4 +1,4 @@
-"""The table at an address, if there is one, for an operation that would create it."""
+"""The existing table at an address, if there is one."""
 
 from __future__ import annotations
 

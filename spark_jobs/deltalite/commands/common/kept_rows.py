@@ -22,7 +22,7 @@ from deltalite.txn.compatible_changes import files_stay_valid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncommittedRows:
-    """The written files of a query's rows, which are not committed yet.
+    """The uncommitted files of a query's rows.
 
     - `staging`: the owner of the files.
     - `row_schema`: the columns of the query.

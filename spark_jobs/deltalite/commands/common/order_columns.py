@@ -15,7 +15,7 @@ from deltalite.protocol.schema import member_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderColumn:
-    """A column by its name in the request, its logical path and its physical path."""
+    """The name of a column in the request, and its logical and physical paths."""
 
     name: str
     logical: Path

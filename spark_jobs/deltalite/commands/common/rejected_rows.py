@@ -4,8 +4,8 @@ A write puts the rejected rows into separate files, in the pass that writes the 
 commit to the target refers to these files. The row counts in their footers are the measurements of the audits, so the
 audits read no row. A merge keeps the rejected rows of its source on the executors (`spark.audits.rejecting`).
 
-A row that breaks several audits counts for each of them, but is only one row in the quarantine. The `audit` of this row
-is the first of these audits in the order of the request, and its `reason` names all of them.
+A row that breaks several audits counts for each of them, but is only one row in the quarantine. Its `audit` is the
+first of them in the request, and its `reason` names all of them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RejectedRows:
     - `schema`: the columns of the rows.
     - `row_counts`: the number of rejected rows by mark.
     - `good_row_count`: the number of the other rows.
-    - `marks`: the name of the column with the marks.
+    - `mark_column`: the column with the marks.
     - `scan`: returns the rejected rows with their marks. Each call returns the same rows.
     """
 
@@ -62,7 +62,7 @@ class RejectedRows:
     schema: StructType
     row_counts: Mapping[str, int]
     good_row_count: int
-    marks: str
+    mark_column: str
     scan: Callable[[SparkSession], DataFrame]
 
     @classmethod
@@ -83,10 +83,10 @@ class RejectedRows:
         row_counts: Counter[str] = Counter()
         for file, row_count in zip(files, counts, strict=True):
             row_counts[file.mark or GOOD] += row_count
-        marks = unused_name(table.logical, "mark")
+        mark_column = unused_name(table.logical, "mark")
 
         def scan(spark: SparkSession) -> DataFrame:
-            by_file = {marks: pa.array([file.mark for file in files], pa.string())}
+            by_file = {mark_column: pa.array([file.mark for file in files], pa.string())}
             return scan_rows(spark, store.root, table, _listed(table, files), rows={}, by_file=by_file)
 
         return cls(
@@ -95,20 +95,20 @@ class RejectedRows:
             schema=table.logical,
             row_counts=row_counts,
             good_row_count=good_row_count,
-            marks=marks,
+            mark_column=mark_column,
             scan=scan,
         )
 
     @classmethod
     def of_source(cls, root: str, audits: tuple[Audit, ...], rows: SeparatedRows) -> RejectedRows:
-        """Return the rejected rows of the computed source of a merge into the table at `root`."""
+        """Return the rejected rows of a merge's computed source."""
         return cls(
             root=root,
             audits=audits,
             schema=rows.schema,
             row_counts={mark: count for mark, count in rows.row_counts.items() if mark != GOOD},
             good_row_count=rows.row_counts.get(GOOD, 0),
-            marks=rows.marks,
+            mark_column=rows.marks,
             scan=lambda _spark: rows.rejected,
         )
 
@@ -186,7 +186,7 @@ class RejectedRows:
         reasons = {
             audit.name: f"audit '{audit.name}' rejects rows for which ({audit.rows}) is true" for audit in self.audits
         }
-        return rejected_rows_as_records(self.scan(spark), self.schema.names, self.marks, reasons)
+        return rejected_rows_as_records(self.scan(spark), self.schema.names, self.mark_column, reasons)
 
 
 def _listed(table: TableSchema, files: Sequence[DataFile]) -> pa.Table:

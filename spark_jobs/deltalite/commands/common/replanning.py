@@ -55,7 +55,7 @@ _CONFLICTS = (
     ProtocolChangedException,
     SourceChangedError,
 )
-_SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+_PAUSE_UNIT, LONGEST_PAUSE = 0.1, 5.0
 # Spark, too, repeats a stage at most three times if its input is lost (spark.stage.maxConsecutiveAttempts is 4).
 _RETRIES_AFTER_LOSSES = 3
 
@@ -113,7 +113,7 @@ def replan_on_conflict(
             with measured_attempt(attempts - 1, clock):
                 return _attempt_without_losses(attempt)
         except _CONFLICTS as conflict:
-            longest_s = min(_SHORTEST_PAUSE * 2**attempts, LONGEST_PAUSE)
+            longest_s = min(_PAUSE_UNIT * 2**attempts, LONGEST_PAUSE)
             wait_s = random.uniform(0, longest_s)  # noqa: S311  jitter, no secret
             if attempts > retries or clock() + wait_s - start_s >= seconds:
                 raise type(conflict)(_with_attempts(conflict.problem, attempts), remedy=conflict.remedy) from conflict

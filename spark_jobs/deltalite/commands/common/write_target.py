@@ -110,7 +110,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, row_schema: Struc
     Raises:
         SchemaMismatchError: the rows do not fit the table.
         InvalidRequestError: partitioning or properties are wrong.
-        UnsupportedFeatureError: this release cannot write the table, or not with these properties.
+        UnsupportedFeatureError: this release cannot write a table with these features or properties.
     """
     check_new_properties(request.properties)
     if not row_schema.fields:
@@ -188,8 +188,8 @@ def altered_target(
 ) -> WriteTarget:
     """Return the target of a table that keeps its files and gets this metadata and the requested protocol.
 
-    The caller must ensure that the columns of the existing files fit the new schema. With `keeps_clustering`, a schema
-    without the clustering columns is refused. Otherwise the target has no clustering columns, and the caller sets them.
+    The caller must ensure that the columns of the existing files fit the new schema. With `keeps_clustering`, refuse a
+    schema without the clustering columns. If it is false, the caller sets the clustering columns of the target.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
@@ -224,7 +224,7 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 def _changed_target(
     base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool, keeps_clustering: bool = True
 ) -> WriteTarget:
-    """Complete the metadata of an existing table, check all rules, and return the target."""
+    """Complete and check the changed metadata of an existing table, and return the target."""
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
         remaining_conditions = column_rules(base.protocol, metadata).conditions

@@ -46,12 +46,12 @@ class PublishedFiles:
     size_bytes: int
 
     @classmethod
-    def none(cls) -> PublishedFiles:
+    def empty(cls) -> PublishedFiles:
         """Return a value without files."""
         return cls(adds=(), staged_files=(), row_count=0, size_bytes=0)
 
 
-def live_rows_per_file(files: pa.Table) -> list[int | None]:
+def live_rows_per_file_by_statistics(files: pa.Table) -> list[int | None]:
     """Return the number of live rows of each file by its statistics, or None if these lack the row count."""
     row_counts = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
@@ -79,7 +79,7 @@ def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]
 
 def live_row_count_by_statistics(files: pa.Table) -> int | None:
     """Return the number of live rows in a table of files, or None if the statistics of a file lack its row count."""
-    counts = live_rows_per_file(files)
+    counts = live_rows_per_file_by_statistics(files)
     return None if None in counts else sum(count or 0 for count in counts)
 
 

@@ -5,7 +5,7 @@ The steps:
 1. If the folder is a Delta table already, record only the run.
 2. List the files, and parse the partition values of their folders.
 3. Read the footers: schema, number of rows, statistics.
-4. Check the request against the new table.
+4. Check the column names and the properties.
 5. List the folder again, and fail if a file was added, removed or changed after step 2.
 6. Commit.
 

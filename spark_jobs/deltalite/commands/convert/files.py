@@ -1,7 +1,7 @@
 """The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
 
 Footers are read once, in parallel, in batches, and the resulting `add` actions are kept in columnar form. Each file
-extends the merged schema. The statistics of a file cover only the columns of the files read so far. A missing bound is
+extends the merged schema. The statistics of a file leave out columns that only later files have. A missing bound is
 always safe. Two kinds of bounds are left out, because their meaning is uncertain: dates and timestamps of the Julian
 calendar, and bounds of floating-point columns that may contain NaN.
 Protocol: Per-file Statistics.
@@ -157,7 +157,7 @@ class _FooterReader:
 
 
 def _with_known_statistics_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Return the configuration with only those statistics columns that are in `schema`, the columns read so far."""
+    """Return the configuration with only those statistics columns that are in `schema`."""
     column_list = STATS_COLUMNS.of(configuration)
     if column_list is None:
         return configuration

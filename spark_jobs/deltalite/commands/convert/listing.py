@@ -1,7 +1,7 @@
 """The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
-Names that begin with `_` or `.` are hidden, as in a conversion of delta-spark, unless they contain `=`. Names that end
-with `._COPYING_` are hidden too. Empty files hold no row and are left out. Before a file is opened, a folder is refused
+Names that begin with `_` or `.` and contain no `=` are hidden, as in a conversion of delta-spark. Names that end with
+`._COPYING_` are hidden too. Empty files hold no row and are left out. Before a file is opened, a folder is refused
 if it holds one of these:
 
 - another Delta table

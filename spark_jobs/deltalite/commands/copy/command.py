@@ -3,12 +3,12 @@
 The steps:
 
 1. Load a snapshot, and look for an earlier commit of this run.
-2. List the files of the source, once for all attempts while no file changes. Look them up in the record of the snapshot
+2. List the files of the source, once for all attempts while no file changes. Look them up in the record of loaded files
    (`plan.py`).
 3. Read the new files, and write their rows like a write does. No version refers to the new data files yet. Check that
    the files still have the size, the time and the ETag of the listing.
-4. Commit the bad records and the rejected rows to the quarantine table, if there is one, in place of those of earlier
-   attempts of the run.
+4. Commit the bad records and the rejected rows to the quarantine table, if there is one. They replace those of the
+   run's earlier attempts.
 5. Write the record with the new files. No version names it yet.
 6. Commit the data files, the run and the transaction that names the record, in one version.
 
@@ -28,8 +28,8 @@ from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import UncommittedRows
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.written_files import PublishedFiles
-from deltalite.commands.copy.bad_records import BadRecords
 from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
+from deltalite.commands.copy.quarantine import CopyQuarantine
 from deltalite.commands.write.command import check_rows, write
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.requests import CopyRequest, WriteMode, WriteRequest
@@ -72,11 +72,13 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         return listed
 
     write_request = _write_request(request)
-    bad_records = None if request.quarantine is None else BadRecords(spark, request, request.quarantine, store, write)
+    quarantine = (
+        None if request.quarantine is None else CopyQuarantine(spark, request, request.quarantine, store, write)
+    )
     if request.validate_only is not None:
         row_count = request.validate_only
         return replan_on_conflict(
-            lambda: _validate(spark, request, write_request, store, source(), row_count, bad_records),
+            lambda: _validate(spark, request, write_request, store, source(), row_count, quarantine),
             rebase=Rebase.REPLAN,
             retries=0,
             seconds=0,
@@ -85,8 +87,8 @@ def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
         spark,
         write_request,
         describe=partial(_operation, request, write_request),
-        plan=lambda base: plan_load(request, store, source(), base, bad_records, source.cache_clear),
-        quarantine=bad_records,
+        plan=lambda base: plan_load(request, store, source(), base, quarantine, source.cache_clear),
+        quarantine=quarantine,
     )
 
 
@@ -106,7 +108,7 @@ def _write_request(request: CopyRequest) -> WriteRequest:
 
 
 def _operation(request: CopyRequest, write_request: WriteRequest, rows: UncommittedRows) -> Operation:
-    metrics = write_metrics(write_request, rows.files, PublishedFiles.none(), None, change_files=0)
+    metrics = write_metrics(write_request, rows.files, PublishedFiles.empty(), None, change_file_count=0)
     return replace(write_operation(write_request, rows.target.partition_columns, metrics, {}), name=request.operation)
 
 
@@ -117,16 +119,16 @@ def _validate(
     store: LogStore,
     source: ListedSource,
     row_count: int,
-    bad_records: BadRecords | None,
+    quarantine: CopyQuarantine | None,
 ) -> OperationResult:
     """Check up to `row_count` rows of the new files like a load does, and return their number. Write nothing."""
     base = existing_table(spark, store)
-    load = plan_load(request, store, source, base, bad_records)
+    load = plan_load(request, store, source, base, quarantine)
     result = load.result_if_nothing_new(write_request, base)
     if result is not None:
         return result
-    counts = check_rows(spark, write_request, store, base, load, row_count, quarantine=bad_records)
-    quarantined = {} if bad_records is None else {QUARANTINED_ROWS: bad_records.preview(row_count) + counts.rejected}
+    counts = check_rows(spark, write_request, store, base, load, row_count, quarantine=quarantine)
+    quarantined = {} if quarantine is None else {QUARANTINED_ROWS: quarantine.preview(row_count) + counts.rejected}
     row_text, file_text = counted(counts.total, "row"), counted(load.choice.files.num_rows, "file")
     _log.info("Checked %s of %s; nothing was written.", row_text, file_text)
     version = None if base is None else base.version

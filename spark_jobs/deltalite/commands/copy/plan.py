@@ -1,7 +1,7 @@
 """The plan of one attempt: the files to load, their rows, and their record.
 
 All attempts of a command share one listing of the files. If a file changes while an attempt reads it, the next attempt
-lists the files again, so that the record holds the size and the time of the file whose rows were loaded. Each attempt
+lists the files again, so that the record holds the size and the time of the loaded file. Each attempt
 looks the files up in the record of the snapshot on which its commit is based. The commit conflicts with every other
 commit that changes the record, so no file is loaded twice.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.replanning import NewPlanNeeded
-from deltalite.commands.copy.bad_records import BadRecords
+from deltalite.commands.copy.quarantine import CopyQuarantine
 from deltalite.commands.copy.unreadable_files import readable_files
 from deltalite.commands.quarantine import check_separate
 from deltalite.errors import InvalidRequestError, SourceChangedError, SourceError, SourceNotFoundError
@@ -68,16 +68,16 @@ def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
 
     Raises:
         SourceNotFoundError: the folder, or one of `file_names`, does not exist.
-        InvalidRequestError: a pattern is malformed, the source is a hidden file, or one of the folder, the table and
-            the quarantine lies in another.
+        InvalidRequestError: a pattern is malformed, the source is a hidden file, or two of the folder, the table and
+            the quarantine overlap.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     path = request.source.path or ""
     base, path_pattern = split_address(path)
     check_address_is_unambiguous(spark, base)
     folder = _source_folder(spark, base)
-    _refuse_overlap(folder.address, request)
     table = canonical_address(parse_location(request.table))
+    _refuse_overlap(folder.address, table)
     check_separate(request.quarantine, {"table": table, "source": folder.address.rstrip("/")})
     if request.file_names is not None:
         return ListedSource(folder=folder.address, files=find_files(folder, request.file_names))
@@ -105,9 +105,8 @@ def _source_folder(spark: SparkSession, address: str) -> SourceFolder:
     return SourceFolder(tree=source_tree(spark, location.path), address=canonical_address(location))
 
 
-def _refuse_overlap(folder: str, request: CopyRequest) -> None:
+def _refuse_overlap(folder: str, table: str) -> None:
     """Refuse a source that contains the table or lies in it, because data files of the table would be loaded."""
-    table = canonical_address(parse_location(request.table))
     if contain_one_another(folder, table):
         raise InvalidRequestError(
             f"The source {folder} contains the table {table}, or lies in it, so files of the table could be loaded.",
@@ -124,7 +123,7 @@ class FileLoad:
     - `base`: the snapshot on which the commit is based, None without a table.
     - `manifest`: the record of that snapshot.
     - `choice`: the files to load.
-    - `bad_records`: the quarantine of the command, None without a quarantine.
+    - `quarantine`: the quarantine of the command, None without one.
     - `unreadable`: the files of the choice that cannot be read, with the reasons. Their rows are left out.
     - `list_again`: makes the next attempt list the files again. None if the attempt commits nothing.
     """
@@ -135,13 +134,13 @@ class FileLoad:
     base: Snapshot | None
     manifest: Manifest
     choice: FileChoice
-    bad_records: BadRecords | None
+    quarantine: CopyQuarantine | None
     unreadable: Mapping[str, str]
     list_again: Callable[[], None] | None
 
     @property
     def loaded(self) -> tuple[pa.Table, pa.Table, StructType | None]:
-        """The files to load, those that can be read, and the columns with which they are read."""
+        """The files to load, those of them that are readable, and the columns to read."""
         return self.choice.files, self._readable_files, self._read_schema
 
     @property
@@ -154,7 +153,7 @@ class FileLoad:
     def metrics(self) -> Mapping[str, int]:
         """The numbers of files, and the range of the modification times of the files."""
         metrics = self.choice.metrics
-        if self.bad_records is None:
+        if self.quarantine is None:
             return metrics
         return {
             **metrics,
@@ -167,7 +166,7 @@ class FileLoad:
     def metrics_without_load(self) -> Mapping[str, int]:
         """The metrics of a run that only checks the files."""
         metrics = self.choice.metrics_without_load
-        return metrics if self.bad_records is None else {**metrics, UNREADABLE_FILES: len(self.unreadable)}
+        return metrics if self.quarantine is None else {**metrics, UNREADABLE_FILES: len(self.unreadable)}
 
     def result_if_nothing_new(
         self,
@@ -206,11 +205,11 @@ class FileLoad:
             SourceError: more files are unreadable than `max_bad_share` allows.
             StorageError: the storage does not deliver a file.
         """
-        if self.bad_records is None:
+        if self.quarantine is None:
             return
         try:
             checker = self._checker(spark)
-            self.bad_records.unreadable_files.replan_without_unreadable(error, self._readable_files, checker)
+            self.quarantine.unreadable_files.replan_without_unreadable(error, self._readable_files, checker)
         except NewPlanNeeded:
             self._check_unchanged(spark, error)
             raise
@@ -229,7 +228,10 @@ class FileLoad:
 
     def _checker(self, spark: SparkSession) -> FileChecker:
         return FileChecker(
-            spark=spark, files=self._source_files, table=self._read_schema, merge_schema=self.request.merge_schema
+            spark=spark,
+            files=self._readable_source_files,
+            table=self._read_schema,
+            merge_schema=self.request.merge_schema,
         )
 
     def _check_unchanged(self, spark: SparkSession, cause: Exception | None = None) -> None:
@@ -250,11 +252,11 @@ class FileLoad:
     ) -> Iterator[QueryRows]:
         (name,) = sources
         has_schema = self.request.source.schema is not None or self._read_schema is not None
-        separation = None if self.bad_records is None else self.bad_records.separate(self, has_schema=has_schema)
+        separation = None if self.quarantine is None else self.quarantine.start_separation(self, has_schema=has_schema)
         if self._readable_files.num_rows:
             frame = read_source_files(
                 spark,
-                self._source_files,
+                self._readable_source_files,
                 self._read_schema,
                 merge_schema=request.merge_schema,
                 separation=separation,
@@ -284,8 +286,7 @@ class FileLoad:
         return readable_files(self.choice.files, self.unreadable)
 
     @property
-    def _source_files(self) -> SourceFiles:
-        """The readable files."""
+    def _readable_source_files(self) -> SourceFiles:
         return self._as_source_files(self._readable_files)
 
     @property
@@ -302,7 +303,7 @@ class FileLoad:
 
     @property
     def _read_schema(self) -> StructType | None:
-        """The columns of the table. None if there is no table, or if a query computes its columns."""
+        """The columns of the table. None if there is no table, or if a query computes them."""
         return None if self.base is None or self.request.query is not None else self.base.schema
 
 
@@ -311,7 +312,7 @@ def plan_load(
     store: LogStore,
     source: ListedSource,
     base: Snapshot | None,
-    bad_records: BadRecords | None = None,
+    quarantine: CopyQuarantine | None = None,
     list_again: Callable[[], None] | None = None,
 ) -> FileLoad:
     """Choose the files that the attempt on `base` loads. Read the record, but no source file.
@@ -343,7 +344,7 @@ def plan_load(
         base=base,
         manifest=manifest,
         choice=choice,
-        bad_records=bad_records,
-        unreadable={} if bad_records is None else bad_records.unreadable_files.among(choice.files),
+        quarantine=quarantine,
+        unreadable={} if quarantine is None else quarantine.unreadable_files.among(choice.files),
         list_again=list_again,
     )

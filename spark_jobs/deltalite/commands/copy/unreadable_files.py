@@ -1,4 +1,4 @@
-"""The files of a copy that cannot be read at all, for all attempts of one command.
+"""The unreadable files of one copy command, which its attempts share.
 
 Without a quarantine, such a file fails the task. With a quarantine, the load leaves out as many files as
 `max_bad_share` allows, and the quarantine gets a row for each file. The record lists the file too, so that no later run
@@ -40,7 +40,7 @@ class UnreadableFiles:
         self._reasons: dict[tuple[object, ...], str] = {}
 
     def among(self, files: pa.Table) -> Mapping[str, str]:
-        """Return the reasons of the unreadable files among these (`FILES`), by address.
+        """Return the reason of each unreadable file in `files` (`FILES`), by address.
 
         Raises:
             SourceError: more files are unreadable than `max_bad_share` allows.
@@ -59,7 +59,7 @@ class UnreadableFiles:
     def replan_without_unreadable(self, error: Exception, files: pa.Table, checker: FileChecker) -> None:
         """Look for unreadable files after a failed read, and make the command replan if there are any.
 
-        Return if `error` has another cause. `files` are the files of the failed read, which `checker` reads again.
+        Do nothing if `error` has another cause. `files` are the files of the failed read, which `checker` reads again.
 
         Raises:
             NewPlanNeeded: some files are unreadable.

@@ -62,7 +62,7 @@ class Loads:
 
     - `ranges`: the versions of each load.
     - `source_loads`: the plan of each load, for the reader.
-    - `lost_files`: the lost files that the command knows. A read of these loads may find more of them.
+    - `lost_files`: the lost files that the command knows. A read may find more.
     """
 
     ranges: Mapping[str, FlowRange] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Loads:
             yield rows
 
     def replan_after_loss(self) -> AbstractContextManager[None]:
-        """Make the command replan if a read of the loads in the `with` block fails because files of a source are lost.
+        """Make the command replan if the `with` block fails because files of a source are lost.
 
         Raises:
             NewPlanNeeded: files are lost. The next plan finds a gap.
@@ -215,7 +215,7 @@ def plan_load(
         return flow_range, SourceLoad(
             snapshot=snapshot, is_empty=flow_range.is_empty, has_change_columns=source.reads_changes
         )
-    first_version, is_available = flow_range.after_version + 1, True
+    first_version, log_has_versions = flow_range.after_version + 1, True
     try:
         if source.max_bytes is not None:
             versions = range(first_version, flow_range.to_version + 1)
@@ -225,7 +225,7 @@ def plan_load(
     except (VersionGapError, VersionNotFoundError) as error:
         # Log cleanup may have deleted commits since the plan began. Some engines also delete a checkpoint but keep the
         # commits after it.
-        gap, is_available = f"the source's log has lost versions ({error.problem.rstrip('.')})", False
+        gap, log_has_versions = f"the source's log has lost versions ({error.problem.rstrip('.')})", False
     except ChangeFeedUnavailableError as error:
         if error.are_recorded:
             raise
@@ -239,7 +239,7 @@ def plan_load(
         else:
             flow_range = replace(flow_range, to_version=plan.snapshot.version)
             return flow_range, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
-    snapshot_range = reload_or_fail(flow, source, state, transactions, gap, is_available=is_available)
+    snapshot_range = reload_or_fail(flow, source, state, transactions, gap, log_has_versions=log_has_versions)
     _check_feed(source, snapshot)
     return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 

@@ -1,4 +1,4 @@
-"""The files of incremental sources that no longer exist, for all attempts of one command.
+"""The lost files of incremental sources, which the attempts of one command share.
 
 A vacuum of a source can delete removed files and change data files that a flow has not loaded yet. The log still has
 the commits with these files, so a plan does not show the loss. If a read fails because a file is missing, the command
@@ -50,7 +50,7 @@ class LostFiles:
 
     @contextmanager
     def replan_after_loss(self, loads: Mapping[str, SourceLoad]) -> Iterator[None]:
-        """Make the command replan if a read of these loads in the `with` block fails because files are lost.
+        """Make the command replan if the `with` block fails because files of these loads are lost.
 
         Raises:
             NewPlanNeeded: files are lost.

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Files of a source that no longer exist.
+    """The lost files of a source.
 
     - `file_name`: the name of one of these files, which `first_version` needs.
     - `first_version`, `last_version`: the first and the last version that need a lost file.
@@ -135,7 +135,7 @@ def reload_or_fail(
     transactions: Mapping[str, SetTransaction],
     reason: str,
     *,
-    is_available: bool = False,
+    log_has_versions: bool = False,
 ) -> FlowRange:
     """Handle the loss of versions that the flow needs: return the range of the whole snapshot, or raise an error.
 
@@ -148,7 +148,7 @@ def reload_or_fail(
         state: the state of the source.
         transactions: the transactions of the target.
         reason: a clause that says why the versions cannot be loaded.
-        is_available: whether the log holds the versions, and something else is missing, such as the change feed.
+        log_has_versions: whether the log holds the versions, and something else is missing, such as the change feed.
 
     Raises:
         SourceGapError: the flow has no offset, or the source does not have `on_gap='reload'`.
@@ -175,7 +175,7 @@ def reload_or_fail(
             f"with {state.address}: {reason}."
         )
         remedy = f"{reload_remedy} If another source has this name, give `incremental` another name."
-    raise SourceGapError(problem if is_available else f"{problem} {_available_versions(state)}", remedy=remedy)
+    raise SourceGapError(problem if log_has_versions else f"{problem} {_available_versions(state)}", remedy=remedy)
 
 
 def _available_versions(state: SourceState) -> str:
@@ -187,7 +187,7 @@ def _available_versions(state: SourceState) -> str:
 
 
 def last_version_within(first_version: int, sizes: Iterable[int], max_bytes: int) -> int:
-    """Return the last version whose changed files, with those of the versions before it, have at most `max_bytes`.
+    """Return the last version up to which the changed files together have at most `max_bytes`.
 
     At least the first version is loaded. `sizes` has the bytes of each version.
     """

@@ -39,10 +39,10 @@ class Deadline:
 
 
 def limit_bytes(rows: Iterable[TableRow], max_bytes: int | None) -> list[TableRow]:
-    """Return the rows, with `not reached` for each due optimize that exceeds the rest of the bytes.
+    """Return the rows, with `not reached` for each due optimize that exceeds the remaining bytes.
 
-    The caller sorts the rows by gain, the largest first. An optimize that exceeds the rest takes nothing, so a smaller
-    optimize may still run.
+    Such an optimize takes nothing, so a smaller one may still run. The caller sorts the rows by gain, the largest
+    first.
     """
     limited_rows: list[TableRow] = []
     used_bytes = 0

@@ -73,7 +73,7 @@ def _measure_tables(spark: SparkSession, request: MaintainRequest) -> list[Table
         parallelism=request.parallelism,
         complete_row=None if request.dry_run else partial(with_earlier_steps, request),
     )
-    all_rows = [*map(requested.complete, rows), *requested.other_rows]
+    all_rows = [*map(requested.with_catalog_name, rows), *requested.other_rows]
     if not all_rows:
         raise TableNotFoundError(
             f"No Delta table matches the pattern {request.pattern}.", remedy="Check the pattern and the folder."

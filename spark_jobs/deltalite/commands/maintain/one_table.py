@@ -70,7 +70,7 @@ def _run_if_possible(
 
 
 def _measure_again(session: SparkSession, request: MaintainRequest, row: TableRow) -> TableRow:
-    """Return the row of a changed table with its new measures. Only log an error, because the steps have succeeded."""
+    """Return the row, with new measures if the table has changed. Raise no error, because the steps have succeeded."""
     if all(step.outcome is not Outcome.DONE for step in row.steps):
         return row
     try:

@@ -28,13 +28,13 @@ class RequestedTables:
 
     - `tables`: the addresses of tables. Each of them gets a row.
     - `folders`: the addresses that match a pattern. A folder without a table gets no row.
-    - `complete`: adds to a row the name that its table has in the catalog.
-    - `other_rows`: the rows of tables of the catalog that are skipped, or that the catalog does not describe.
+    - `with_catalog_name`: adds to a row the name of its table in the catalog.
+    - `other_rows`: the rows of skipped tables, and of tables that the catalog does not describe.
     """
 
     tables: Sequence[str] = ()
     folders: Sequence[str] = ()
-    complete: Callable[[TableRow], TableRow] = lambda row: row
+    with_catalog_name: Callable[[TableRow], TableRow] = lambda row: row
     other_rows: tuple[TableRow, ...] = ()
 
 
@@ -48,7 +48,9 @@ def find_tables(spark: SparkSession, request: MaintainRequest) -> RequestedTable
     if request.catalog_schema is not None:
         schema_tables = _tables_of_schema(spark, request.catalog_schema)
         return RequestedTables(
-            tables=schema_tables.addresses, complete=schema_tables.named, other_rows=schema_tables.other_rows
+            tables=schema_tables.addresses,
+            with_catalog_name=schema_tables.named,
+            other_rows=schema_tables.other_rows,
         )
     if request.pattern is not None:
         check_address_is_unambiguous(spark, split_address(request.pattern)[0])

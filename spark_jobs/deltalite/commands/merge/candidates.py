@@ -1,4 +1,4 @@
-"""The files of the target that may hold a row with a match, by the condition ON and the keys of the source."""
+"""The files of the target that may hold a row with a match, by the condition ON and the join keys of the source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltalite.spark.row_changes.joining import Size
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The driver needs a millisecond to test one file against many ranges. So it tests only a limited number of files.
+# The driver needs a millisecond to test one file against many key ranges.
 _MAX_FILES_TESTED_BY_RANGES = 5_000
 
 

@@ -3,7 +3,7 @@
 The steps:
 
 1. Compute the source once, so that every step sees the same rows. Leave out the rows that audits reject.
-2. Skip files by the conditions of ON on the table, and by the keys of the source.
+2. Skip files by the conditions of ON on the table, and by the join keys of the source.
 3. Match the rows of the remaining files, reading only the columns that ON and the conditions name.
 4. Read the files with changed rows again, with all columns. A target row finds its match by file and row position, so
    the table is never shuffled. With deletion vectors, this step is left out if the matches have all new values.
@@ -32,7 +32,7 @@ from deltalite.commands.common.self_reads import self_reads
 from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.flows.loads import Loads
 from deltalite.commands.merge.candidates import find_candidates
-from deltalite.commands.merge.first_rows import merge_first_rows
+from deltalite.commands.merge.first_run import create_by_merge
 from deltalite.commands.merge.report import NOT_MATCHED_BY_SOURCE_PREDICATES, merge_operation
 from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.quarantine import open_quarantine
@@ -92,7 +92,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
     refuse_version(request.table)
     quarantine = open_quarantine(spark, request, write)
     if request.create_if_missing:
-        first_result = merge_first_rows(spark, request, quarantine)
+        first_result = create_by_merge(spark, request, quarantine)
         if first_result is not None:
             return first_result
     plan = partial(_plan_change, spark, request, MergeSource(spark, request, quarantine))
@@ -147,7 +147,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
 
 
 def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
-    """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
+    """Return the predicate `MergePlan.may_lack_match`."""
     conditions = [clause.condition for clause in request.when_not_matched_by_source]
     predicates = [
         Constant(truth=True)
@@ -204,7 +204,7 @@ class MergePlan:
                 # `matches` has one source row for each target row. The other source rows have a match too.
                 inserts=self._inserts(all_matches),
                 shuffles_partitions=bool(base.partition_columns),
-                counts=_source_and_target_row_metrics(merge.actions, total, merge.source.size.count),
+                metrics=_source_and_target_row_metrics(merge.actions, total, merge.source.size.count),
                 source_versions=self.source_versions,
             )
 
@@ -237,8 +237,8 @@ class MergePlan:
         touched = TouchedRows(files=files, scan=scan, changed_row_count=row_count)
         if merge.actions.not_matched_by_source or not uses_deletion_vectors(self.base):
             return touched
-        # Only pairs of a target row and a source row change rows, and the files are not written again. So the pairs
-        # have all that the commit needs, except values of the target rows.
+        # Each changed row has a match, and no file is rewritten. So the matches have all that the commit needs, except
+        # values of the target rows.
         touched = replace(touched, positions=partial(self._changed_positions, matches, files))
         updates = [action for action in merge.actions.matched.values() if action.kind is ActionKind.UPDATE]
         needs_old_rows = merge.row_ids is not None or updates_read_target(
@@ -252,7 +252,7 @@ class MergePlan:
         """Yield the positions of the rows that the pairs change, by the position of the file in `files`."""
         columns = self.merge.columns
         numbers = file_numbers(self.base, files)
-        # `matches.count` counts all pairs, so the pairs that change a row may be fewer.
+        # `matches.count` also counts pairs that change no row.
         collect = few_positions_by_file if matches.count <= MAX_FEW_POSITIONS else positions_by_file
         positions_of_files = collect(matches.changing_pairs(columns), file=columns.pair_file, row=columns.pair_row)
         return ((numbers[number], positions) for number, positions in positions_of_files)
@@ -296,7 +296,7 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
 def _allows_several_matches(actions: MergeActions) -> bool:
     """Whether several source rows may match one target row.
 
-    Several matches are allowed if there is no `when_matched` clause, or only one, which deletes without a condition.
+    Several matches are allowed if there is no `when_matched` clause, or if the only one deletes without a condition.
     """
     match list(actions.matched.values()):
         case []:

@@ -24,7 +24,7 @@ NOT_MATCHED_BY_SOURCE_PREDICATES = "notMatchedBySourcePredicates"
 def merge_operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     """Return the operation of a merge into an existing table."""
     parameters = {**_parameters(request, change.source_versions), **change.parameters}
-    metrics = {**change.counts, **_row_metrics(change, written), **_file_metrics(written)}
+    metrics = {**change.metrics, **_row_metrics(change, written), **_file_metrics(written)}
     return row_operation(request, OPERATION, parameters, metrics)
 
 
@@ -68,9 +68,9 @@ def _clause_list(clauses: Sequence[MergeClause]) -> str:
 
 
 def _row_metrics(change: RowChange, written: WrittenChange | None) -> dict[str, int]:
-    counts = change.counts
-    updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
-    deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
+    metrics = change.metrics
+    updated = metrics["numTargetRowsMatchedUpdated"] + metrics["numTargetRowsNotMatchedBySourceUpdated"]
+    deleted = metrics["numTargetRowsMatchedDeleted"] + metrics["numTargetRowsNotMatchedBySourceDeleted"]
     output_rows = 0 if written is None else written.data_files.row_count
     copied = copied_row_count(written, updated + deleted)
     return {

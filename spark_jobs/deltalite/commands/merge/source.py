@@ -78,9 +78,9 @@ class PreparedRows:
 def prepare_rows(
     spark: SparkSession, request: QueryRequest, rows: DataFrame, delete_when: str | None = None
 ) -> PreparedRows:
-    """Return the rows of the query that take part in the merge: no rejected row, and the rows that `deduplicate` keeps.
+    """Return the rows of the query that take part in the merge: the good rows that `deduplicate` keeps.
 
-    Compute the rows only if audits can reject rows. The audits reject no row for which the SQL `delete_when` is true.
+    Compute the rows if audits can reject rows. The audits reject no row for which the SQL `delete_when` is true.
 
     Raises:
         AuditFailedError: an audit rejects more rows than its limit allows.

@@ -93,10 +93,7 @@ def rewrite_files(
 
 @dataclass(slots=True, kw_only=True)
 class _DroppedBins:
-    """The last conflict of the bins that one attempt drops, and the number of files in these bins.
-
-    An attempt drops a bin if another writer has changed or removed one of its files.
-    """
+    """The last conflict of the bins that one attempt drops, and the number of files in these bins."""
 
     error: ConcurrentModificationException | None = None
     file_count: int = 0
@@ -118,8 +115,7 @@ class _DroppedBins:
 class _Run:
     """One run of the command.
 
-    `make_plan` returns the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` has the names
-    of the table's clustering columns.
+    `totals` counts the commits of all attempts. `cluster_by` has the names of the table's clustering columns.
     """
 
     spark: SparkSession
@@ -210,8 +206,8 @@ class _Run:
     def _proposal(self, base: Snapshot, written: WrittenBins, dropped: _DroppedBins | None) -> Proposal:
         """Return the proposal of a batch.
 
-        `dropped` is None for every proposal but the last of the run. Only the last one has the run's `txn`, and records
-        the number of dropped files.
+        `dropped` is None except in the last proposal of the run, which has the run's `txn` and the number of dropped
+        files.
         """
         return Proposal(
             base=BaseState.of(base),

@@ -158,7 +158,7 @@ class _Writer:
                     frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
                 )
             except SourceError as error:
-                # The job reads only files of the table, so `reading_table` explains Spark's error.
+                # The job reads only the table, so raise Spark's error, which `reading_table` explains.
                 if error.__cause__ is None:
                     raise
                 raise error.__cause__ from None
@@ -241,13 +241,13 @@ def _check_row_counts(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, S
         written_rows = sum(_num_records(add) for add in adds[number])
         if written_rows == _live_row_count(file_bin):
             continue  # the statistics agree with the new files, so the old footers need not be read
-        if written_rows != _live_rows_by_footers(store, file_bin.files):
+        if written_rows != _live_row_count_by_footers(store, file_bin.files):
             raise _row_count_error(store, file_bin.files, f"the optimize read {counted(written_rows, 'row')}")
 
 
 def _check_files_have_no_rows(store: LogStore, files: Sequence[Candidate]) -> None:
     """Check by their footers that the files have no live rows."""
-    if files and (live_rows := _live_rows_by_footers(store, files)):
+    if files and (live_rows := _live_row_count_by_footers(store, files)):
         raise _row_count_error(
             store, files, f"the log records no live row, but the files have {counted(live_rows, 'live row')}"
         )
@@ -261,7 +261,7 @@ def _row_count_error(store: LogStore, files: Sequence[Candidate], difference: st
     )
 
 
-def _live_rows_by_footers(store: LogStore, files: Sequence[Candidate]) -> int:
+def _live_row_count_by_footers(store: LogStore, files: Sequence[Candidate]) -> int:
     all_rows: int = sum(footer.num_rows for footer in read_footers(store, [decode_path(file.path) for file in files]))
     return all_rows - sum(file.deleted or 0 for file in files)
 

@@ -1,7 +1,7 @@
 """The history entry of an optimize: delta-spark's parameters and metrics. Pure functions.
 
-The metrics of a commit count its files. If a run has several commits, the last commit also has the sums of the run, so
-that the result of a task covers the whole run. The sums have names that delta-spark does not use.
+The metrics of a commit count its files. Each later commit of a run also has the sums so far, so that the result of a
+task covers the whole run. The sums have names that delta-spark does not use.
 """
 
 from __future__ import annotations

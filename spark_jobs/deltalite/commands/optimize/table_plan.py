@@ -1,8 +1,7 @@
 """The plan of an optimize on one snapshot.
 
-The request is first checked against the table. A `where` that does not select whole partitions, and a column without
-bounds in file statistics, are refused. The rows of a clustered table are ordered by its clustering columns. Protocol:
-Clustered Table, Per-file Statistics.
+The plan refuses a `where` that does not select whole partitions, and a column without bounds in file statistics. The
+rows of a clustered table are ordered by its clustering columns. Protocol: Clustered Table, Per-file Statistics.
 """
 
 from __future__ import annotations

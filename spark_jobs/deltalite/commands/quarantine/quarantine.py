@@ -56,7 +56,7 @@ class Quarantine:
         """The result of `commit`. Before the commit, the result has no rows."""
         return self._result or QuarantineResult(table=self._table.address, version=None, rows=0)
 
-    def described(self, operation: Operation) -> Operation:
+    def extended_operation(self, operation: Operation) -> Operation:
         """Return the operation of the commit to the target, with the parameters and metrics of the quarantine."""
         return replace(
             operation,
@@ -143,7 +143,7 @@ def _addresses_by_role(request: RequestWithQuarantine) -> dict[str, str]:
 def check_separate(quarantine: str | None, addresses: Mapping[str, str]) -> None:
     """Check that the quarantine neither contains the table or a source, nor lies in one of them.
 
-    `addresses` has canonical addresses by a text for the error, such as "table".
+    `addresses` maps words for the error, such as "table", to canonical addresses.
 
     Raises:
         InvalidRequestError: the quarantine contains one of the addresses, or lies in one.

@@ -3,14 +3,14 @@
 The guarantees:
 
 - A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
-- The rows have the app id and the transaction version that the commit to the target will have. Each commit replaces
-  the rows of this app id, except rows with a version that the target has. So the table has the rows of the last
-  attempt. The rows of a run that has committed to its target stay, even if the run is cleared and writes again.
+- The rows have the app id and the transaction version of the later commit to the target. Each commit here replaces the
+  rows of this app id with versions that the target does not have: the rows of failed attempts. The rows of a run that
+  has committed to its target stay, even if the run is cleared and writes again.
 - An overwrite, or a write with `on_rerun="replace"`, removes the rows that the run has written to the target before.
   The commit to the quarantine then replaces all rows of this app id. So no row of a cleared run is in the table twice.
-- The commit sets a transaction with this version, whose app id names the run and the target. Only an attempt that finds
-  such a transaction replaces rows; the first commit of a run is an append that reads nothing. So runs with one
-  quarantine table do not conflict.
+- The commit sets a transaction, whose app id names the run and the target. An attempt that finds this transaction
+  replaces rows; the first commit of a run is an append that reads nothing. So runs with one quarantine table do not
+  conflict.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class QuarantineTable:
             sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
             mode=WriteMode.APPEND if replace_where is None else WriteMode.OVERWRITE,
             replace_where=replace_where,
-            optimize_write=True,  # each of many files may have only a few bad records
+            optimize_write=True,  # packs a few bad records from each of many files
             user_metadata=user_metadata(request.identity, request.user_metadata),
             conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot
         )

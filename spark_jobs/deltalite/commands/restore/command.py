@@ -9,7 +9,7 @@ The steps:
 4. Run the audits on the table as it would be after the commit: the rows of the older version.
 5. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
-The commit also puts the source offsets of flows and the record of loaded files back, so that the next load brings the
+The commit also restores the source offsets of flows and the record of loaded files, so that the next load brings the
 removed rows again.
 
 The command copies no file and deletes none. The versions in between stay, so another restore can undo a restore.

@@ -148,7 +148,7 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
 def _problems_by_lost_file(
     presence: Presence, file_rows: Sequence[Mapping[str, Any]], total_file_count: int
 ) -> list[dict[str, str]]:
-    """Return, for each file of the table, its lost files in storage with their problems; empty if none is lost."""
+    """For each file of the table, return the problems of its lost files in storage, by name."""
     names = [decode_path(file_row["path"]) for file_row in file_rows]
     vector_names = [_vector_file_name(file_row["deletionVector"]) for file_row in file_rows]
     required_files = sorted({*names, *(name for name in vector_names if name is not None)})

@@ -49,8 +49,8 @@ class NewVectors:
 class VectorFiles:
     """The vector files of one operation, as a context manager.
 
-    On exit, the context manager deletes the files that were written since the last call of `keep_committed` or
-    `keep_all`. Both methods keep all files. The commit step calls these methods for data files and for vector files.
+    On exit, the context manager deletes the files that were written since the last call of `keep_published` or
+    `keep_all`. Both methods keep all files.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -65,7 +65,7 @@ class VectorFiles:
             with suppress(DeltaLiteError):  # a vacuum deletes the files that remain
                 self._store.delete(name)
 
-    def keep_committed(self) -> None:
+    def keep_published(self) -> None:
         """Keep the files, because the log refers to them."""
         self._uncommitted_names.clear()
 
@@ -113,7 +113,7 @@ class VectorFiles:
     def _deleted_positions(
         self, file_rows: Mapping[int, Mapping[str, Any]], pack: Iterable[tuple[int, pa.Int64Array]]
     ) -> dict[int, pa.Int64Array]:
-        """Return the old and the new positions of soft-deleted rows of each file of a pack."""
+        """Return the positions of all soft-deleted rows, old and new, by file of the pack."""
         old_vectors = {n: row["deletionVector"] for n, row in file_rows.items() if row["deletionVector"] is not None}
         old_positions = dict(
             zip(old_vectors, positions_of_vectors(self._store, list(old_vectors.values())), strict=True)
@@ -126,7 +126,7 @@ class VectorFiles:
         """Return the number of rows of each file, including its deleted rows, from its statistics or its footer.
 
         The method reads the footer if the statistics lack the number, or if no live row would remain by this number. So
-        no live row is lost if the statistics are wrong, or if a vector has positions that the file does not have.
+        wrong statistics, or a vector with positions beyond the last row, lose no live row.
 
         Raises:
             CorruptDataFileError: a footer cannot be read, or there is such a vector.

@@ -138,7 +138,8 @@ def _attempt(
         )
         operation = with_out_of_order(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, written, operation, loads)
-        stagings = () if written is None else [file for file in written.files if isinstance(file, StagedWrite)]
+        pending_files = () if written is None else written.pending_files
+        stagings = [files for files in pending_files if isinstance(files, StagedWrite)]
         table = change.target.table if written is None else written.target.table
         new_rows = _new_rows(spark, store, table, written)
         measured = None if change.rejected is None else change.rejected.results()
@@ -147,9 +148,9 @@ def _attempt(
             rejected_rows = None if change.rejected is None else change.rejected.frame(spark)
             # A cleared run that reads the complete source again also reads the rows that it has rejected before.
             quarantine.commit(rejected_rows, base, replaces_committed=not loads.is_partial)
-            proposal = replace(proposal, operation=quarantine.described(proposal.operation))
+            proposal = replace(proposal, operation=quarantine.extended_operation(proposal.operation))
         proposal = replace(proposal, offsets=loads.record())
-        return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
+        return commit_proposal(spark, request, store, proposal, pending_files)
 
 
 def _new_rows(spark: SparkSession, store: LogStore, table: TableSchema, written: WrittenChange | None) -> AuditedRows:

@@ -24,7 +24,7 @@ from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import (
     PublishedFiles,
     live_row_count,
-    live_rows_per_file,
+    live_rows_per_file_by_statistics,
     publish_change_files,
     publish_files,
     write_layout,
@@ -127,7 +127,7 @@ class _Writer:
             adds=(*data_files.adds, *(() if vectors is None else vectors.adds)),
             removes=tuple(removes_of(removed_files, deletion_timestamp_ms=now_ms(), data_change=True)),
             changes=changes,
-            files=(self._staging, self._vectors),
+            pending_files=(self._staging, self._vectors),
             data_files=data_files,
             vectors=vectors or NewVectors(),
             rows_in_rewritten_files=rows_in_rewritten_files,
@@ -148,7 +148,7 @@ class _Writer:
         )
 
     def _needs_change_files(self) -> bool:
-        """Whether the data files and vectors alone would not show readers of the feed all changes."""
+        """Whether readers of the feed need change data files to see all changes."""
         if self._change.touched is None or (self._uses_vectors and not self._has_updates):
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
@@ -165,7 +165,7 @@ class _Writer:
         if inserts is not None:
             frames.append(inserts.with_null_row_ids(self._target.row_ids) if frames else inserts.frame)
         if not frames:
-            return PublishedFiles.none()
+            return PublishedFiles.empty()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
         staged_files = self._staging.write(self._apply_rules(union_all(frames)), table, guards)
@@ -211,6 +211,6 @@ def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
 
 def _estimated_size(touched: TouchedRows) -> Size:
     """Estimate the size of the changed rows from the size of their files."""
-    row_count = sum(count or 0 for count in live_rows_per_file(touched.files)) or 1
+    row_count = sum(count or 0 for count in live_rows_per_file_by_statistics(touched.files)) or 1
     size_bytes = bytes_of(touched.files) * _MEMORY_TO_FILE_SIZE_RATIO
     return Size(count=row_count, size_bytes=size_bytes).with_addresses(touched.changed_row_count)

@@ -1,7 +1,7 @@
 """The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: the touched files, the change of each row, and the read set. A plan has the same rows
-with and without deletion vectors, and with and without a change data feed.
+A command plans on one snapshot: the touched files, the change of each row, and the read set. Deletion vectors
+and a change data feed do not change the rows of a plan.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ScannedRows:
 class TouchedRows:
     """Files with rows that change.
 
-    - `scan`: makes the frame of the rows, and reads the deletion vectors of the files. It is called only if the rows
-      are needed. With deletion vectors, the next two fields may make it unnecessary.
+    - `scan`: makes the frame of the rows, and reads the deletion vectors of the files. With deletion vectors, the next
+      two fields may make it unnecessary.
     - `positions`: returns the positions of the changed rows of each file, strictly increasing, with the position of the
       file in `files`. None if only `scan` gives them.
     - `updated`: the new rows of updates, as `ChangedRows.updated` has them. None if only `scan` gives them.
@@ -84,7 +84,7 @@ class RowChange:
     - `shuffles_partitions`: whether the rows of a partition come from many tasks, so that the write shuffles them
       together.
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
-    - `counts`: metrics under delta-spark's names.
+    - `metrics`: those of the source and target rows, under delta-spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
     - `parameters`: operation parameters that differ from those of the request.
     - `rejected`: the source rows that audits of level `quarantine` reject, None without such audits.
@@ -99,7 +99,7 @@ class RowChange:
     inserts: NewRows | None = None
     shuffles_partitions: bool = False
     row_level: bool = False
-    counts: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     rejected: RejectedRows | None = None
@@ -122,7 +122,7 @@ class WrittenChange:
     adds: tuple[AddFile, ...]
     removes: tuple[RemoveFile, ...]
     changes: tuple[AddCDCFile, ...]
-    files: tuple[PendingFiles, ...]
+    pending_files: tuple[PendingFiles, ...]
     data_files: PublishedFiles
     vectors: NewVectors
     rows_in_rewritten_files: int

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import (
     live_row_count,
-    live_rows_per_file,
     live_rows_per_file_by_footers,
+    live_rows_per_file_by_statistics,
 )
 from deltalite.commands.row_changes.plan import RowChange, ScannedRows, TouchedRows, uses_deletion_vectors
 from deltalite.log.file_table import key_column
@@ -111,7 +111,8 @@ class _MatchingFiles:
         """
         if self.counts is None:
             return self.files, _MatchingFiles(files=self.no_files, counts=[], reads=self.reads)
-        likely_whole = [n for n, live in enumerate(live_rows_per_file(self.files)) if live == self.counts[n]]
+        live_counts = live_rows_per_file_by_statistics(self.files)
+        likely_whole = [n for n, live in enumerate(live_counts) if live == self.counts[n]]
         footer_counts = live_rows_per_file_by_footers(store, self.files.take(pa.array(likely_whole, pa.int64())))
         whole_numbers = {n for n, count in zip(likely_whole, footer_counts, strict=True) if count == self.counts[n]}
         is_whole = pa.array([n in whole_numbers for n in range(len(self.counts))], pa.bool_())

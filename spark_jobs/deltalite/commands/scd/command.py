@@ -6,9 +6,9 @@ The steps of an attempt:
 2. Read all rows of the source's keys from the snapshot, and compute these keys' rows anew (`spark.scd`).
 3. Merge the differences into the table on the same snapshot, with the merge command.
 
-The read set contains each row of the keys, including rows that do not change. So a concurrent run that changes a key of
-this run conflicts, and the command replans: it reads the keys again. The first run finds no table. It creates the table
-with rows that it computes from the source alone.
+The read set contains each row of the keys, including rows that do not change. So a concurrent run that changes or adds
+such a row conflicts, and the command replans: it reads the keys again. The first run finds no table. It creates the
+table with rows that it computes from the source alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deltalite.commands.common.kept_rows import UncommittedRows
 from deltalite.commands.flows.loads import Loads
 from deltalite.commands.merge.candidates import Candidates, find_candidates
 from deltalite.commands.merge.command import plan_merge
-from deltalite.commands.merge.first_rows import is_table_missing
+from deltalite.commands.merge.first_run import is_table_missing
 from deltalite.commands.merge.report import first_merge_operation, merge_operation
 from deltalite.commands.merge.source import MergeSource, prepare_rows
 from deltalite.commands.quarantine import Quarantine, open_quarantine
@@ -109,7 +109,7 @@ def _write_first_rows(
         return ConvertedRows(frame=changes.rows, rejected=prepared.rejected)
 
     def describe(rows: UncommittedRows) -> Operation:
-        return _described(request, first_merge_operation(merge_request_of(request), rows), counts)
+        return _scd_operation(request, first_merge_operation(merge_request_of(request), rows), counts)
 
     try:
         return write(spark, first_write_request(request), describe=describe, convert=convert, quarantine=quarantine)
@@ -135,8 +135,8 @@ def _plan_change(
         merge_source = replace(computed, rows=changes.rows)
         with plan_merge(spark, merge_request_of(request), base, merge_source).change() as change:
             reads = _reads(change.reads, candidates, base)
-            counts = {**change.counts, **changes.counts, _SOURCE_ROWS: candidates.source_size.count}
-            yield replace(change, reads=reads, counts=counts, rejected=computed.rejected)
+            metrics = {**change.metrics, **changes.counts, _SOURCE_ROWS: candidates.source_size.count}
+            yield replace(change, reads=reads, metrics=metrics, rejected=computed.rejected)
 
 
 def _compute_changes(
@@ -175,10 +175,10 @@ def _check_has_keys(request: ScdRequest, source: DataFrame, layout: Layout) -> N
 
 
 def _operation(request: ScdRequest, change: RowChange, written: WrittenChange | None) -> Operation:
-    return _described(request, merge_operation(merge_request_of(request), change, written), {})
+    return _scd_operation(request, merge_operation(merge_request_of(request), change, written), {})
 
 
-def _described(request: ScdRequest, operation: Operation, counts: Mapping[str, int]) -> Operation:
+def _scd_operation(request: ScdRequest, operation: Operation, counts: Mapping[str, int]) -> Operation:
     """Return the operation with the parameters of the request and the counts of the changes."""
     return replace(
         operation,

@@ -54,10 +54,10 @@ def check_versions_continue(
     ranges: Iterable[FlowRange],
     sequence_type: DataType,
 ) -> None:
-    """Refuse a recreated source if the sequence comes from its versions, and they are not above the loaded versions.
+    """If the sequence comes from versions, refuse a recreated source that has not passed the loaded version.
 
-    The rows of this source would come before the rows of the table. `transactions` are those of the table.
-    `sequence_type` is the type of `sequence_by`.
+    Its rows would come before the rows of the table. `transactions` are those of the table. `sequence_type` is the type
+    of `sequence_by`.
 
     Raises:
         SourceGapError: the source was recreated, or an older copy replaced it.
@@ -120,7 +120,7 @@ def merge_request_of(request: ScdRequest) -> MergeRequest:
 
 
 def first_write_request(request: ScdRequest) -> WriteRequest:
-    """Return the write that creates the table. It has no `deduplicate`: the command applies the rule to good rows."""
+    """Return the write that creates the table. It has no `deduplicate`: `prepare_rows` deduplicates the good rows."""
     return WriteRequest(
         **fields_with_sources(request),
         mode=WriteMode.ERROR,

@@ -57,9 +57,9 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
     Raises:
         TableNotFoundError: there is no table, and the request has no schema.
         InvalidRequestError: the schema, a property or an expression of the request is wrong.
-        SchemaMismatchError: the table cannot become as declared.
+        SchemaMismatchError: the table cannot get the declared schema.
         ConstraintViolationError: a row of the table breaks a new rule.
-        UnsupportedFeatureError: this release cannot write the table, or not with these properties.
+        UnsupportedFeatureError: this release cannot write a table with these features or properties.
         DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged, except for
             commits that give row ids to files or prepare the drop of a feature.
     """
@@ -88,7 +88,7 @@ def _attempt(
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
-    reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # fails before a commit
+    reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # raises before a commit
     plan = plan_change(request, declaration, base)
     _check_keeps_offsets(plan, base)
     backfilled_files = rewritten_files = 0

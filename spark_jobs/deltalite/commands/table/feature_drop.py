@@ -1,9 +1,9 @@
-"""The steps before a table drops type widening, so that no data file and no newer checkpoint needs the feature.
+"""The steps before a table drops type widening.
 
 1. One commit unsets the property, so that no writer widens another column.
 2. Each narrower file is written again, in bounded commits (`rewrite_files`). A narrower file stores a column with a
    narrower type than the table has.
-3. `BARRIERS` empty commits get a checkpoint each. A client without the feature reads the table from one of these
+3. `BARRIER_COUNT` empty commits get a checkpoint each. A client without the feature reads the table from one of these
    checkpoints. There are several, because some clients try an earlier checkpoint if one is unreadable.
 
 The commit that drops the feature follows. If the task stops in between, the table is correct, and the next attempt
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
 
-BARRIERS = 3
+BARRIER_COUNT = 3
 _FOOTERS_PER_BATCH = 4_096
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def prepare_drop(
     steps = _Steps(spark=spark, request=request, store=store)
     steps.unset_properties(enabling_properties(features))
     rewritten_files = steps.rewrite_narrower_files()
-    for _ in range(BARRIERS):
+    for _ in range(BARRIER_COUNT):
         steps.commit_barrier()
     base = Snapshot.load(store)
     steps.check_has_no_narrower_file(base)  # meanwhile another writer may have widened a column, or restored files
@@ -84,7 +84,7 @@ class _Steps:
     schema_string: str = ""
 
     def unset_properties(self, keys: Collection[str]) -> None:
-        """Commit the metadata without the properties, unless it has none of them."""
+        """If the metadata has any of the properties, commit it without them."""
 
         def attempt() -> None:
             base = Snapshot.load(self.store)

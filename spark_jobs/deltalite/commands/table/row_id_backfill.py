@@ -2,8 +2,8 @@
 
 Every row of a table with row tracking has a row id, so the files without ids get them first:
 
-1. One commit adds the feature to the protocol. If the request ends a suspension of row ids, the commit ends it too.
-   From then on all writers assign row ids to new files.
+1. One commit adds the feature to the protocol, and ends a suspension of row ids if the request does. From then on all
+   writers assign row ids to new files.
 2. Each further commit adds up to `FILES_PER_COMMIT` files again, with row ids and without a change of data.
 
 If the task stops in between, the table is correct, and the next attempt continues with the remaining files. Protocol:

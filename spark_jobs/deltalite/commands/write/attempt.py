@@ -77,7 +77,7 @@ class ConvertedRows:
 
 
 def rebase_of(request: WriteRequest) -> Rebase:
-    """Return `REPLAN` for a self read, because its rows depend on the snapshot, and else `REPLAN_AND_KEEP_ROWS`."""
+    """Return `REPLAN` for a self read, whose rows depend on the snapshot; else `REPLAN_AND_KEEP_ROWS`."""
     return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
@@ -150,7 +150,7 @@ class WriteAttempt:
             guards = self._guards(row_schema, target)
             filler = RowFiller(self._spark, row_schema, target, self._rejecting_audits)
             with filler.fill(query.frame.limit(row_count)) as filled:
-                return count_valid_rows(filled.rows, filled.target.table, guards, filled.marks)
+                return count_valid_rows(filled.rows, filled.target.table, guards, filled.mark_column)
 
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
@@ -171,7 +171,7 @@ class WriteAttempt:
             PHASES.begin(Phase.WRITE)
             with filler.fill(rows.frame) as filled:
                 target = filled.target
-                staged_files = staging.write(filled.rows, target.table, guards, marks=filled.marks)
+                staged_files = staging.write(filled.rows, target.table, guards, marks=filled.mark_column)
                 files = self._publish([file for file in staged_files if file.has_good_rows], staging, target)
                 rejected = rows.rejected or self._rejected_rows(staged_files, files, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
@@ -201,7 +201,7 @@ class WriteAttempt:
         replaced = replaced_by_request or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
-            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.none(), replaced=replaced)
+            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.empty(), replaced=replaced)
             stagings = [rows.staging]
             if replaced is not None and replaced.survivors is not None:
                 copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
@@ -248,7 +248,7 @@ class WriteAttempt:
     def _rejected_rows(
         self, staged_files: Sequence[DataFile], files: PublishedFiles, target: WriteTarget
     ) -> RejectedRows | None:
-        """Return the rows that audits reject, or None without such audits. Check that they are not too many."""
+        """Return the rows that audits reject, or None without such audits. Check the limits of the audits."""
         if not self._rejecting_audits:
             return None
         rejected_files = [file for file in staged_files if not file.has_good_rows]
@@ -276,9 +276,9 @@ class WriteAttempt:
         return publish_files(self._store, staging, staged_files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
-        """Return the replacement if it is known before the rows are written, because it depends on the request alone.
+        """Return the replacement if it depends on the request alone, else None.
 
-        Return None otherwise. A `replace_where` that is always true is refused.
+        Refuse a `replace_where` that is always true.
         """
         if self._request.replace_where is not None:
             refuse_every_row(
@@ -324,8 +324,7 @@ class WriteAttempt:
     def _check_replaced(self, replaced: Replacement | None) -> None:
         """Refuse a replacement that the table forbids or that is out of order.
 
-        The attempt calls this method before each commit. If the replacement is known before the rows are written, the
-        attempt also calls this method at that time.
+        The attempt calls this method before the commit, and before it writes rows if the replacement is known by then.
         """
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
@@ -374,7 +373,7 @@ class WriteAttempt:
             parameters={**operation.parameters, **self._loads.parameters},
             metrics={**operation.metrics, **self._loads.metrics},
         )
-        return operation if self._quarantine is None else self._quarantine.described(operation)
+        return operation if self._quarantine is None else self._quarantine.extended_operation(operation)
 
     def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:
         metrics = write_metrics(
@@ -382,7 +381,7 @@ class WriteAttempt:
             file_changes.new,
             file_changes.copied,
             file_changes.replaced,
-            change_files=len(file_changes.changes),
+            change_file_count=len(file_changes.changes),
         )
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 

@@ -25,12 +25,12 @@ class FilledRows:
     """The rows to stage.
 
     - `target`: the table after the write, with new high-water marks of its IDENTITY columns.
-    - `marks`: the name of the column with the marks of rejected rows (`row_marks`), None if nothing rejects a row.
+    - `mark_column`: the column with the marks of rejected rows (`row_marks`), None if nothing rejects a row.
     """
 
     rows: DataFrame
     target: WriteTarget
-    marks: str | None
+    mark_column: str | None
 
 
 class RowFiller:
@@ -71,15 +71,17 @@ class RowFiller:
         filled_rows = fill_columns(rows, self._row_schema, self._target.schema, self._target.rules)
         if not self._conditions:
             with fill_identities(filled_rows, self._identities) as (numbered_rows, count):
-                yield FilledRows(rows=numbered_rows, target=self._with_high_water_marks(count), marks=None)
+                yield FilledRows(rows=numbered_rows, target=self._with_high_water_marks(count), mark_column=None)
             return
         with naming_failed_condition(filled_rows, self._audits, self._conditions):
             target = self._target
-            marked_rows, marks = with_marks(filled_rows, self._conditions, target.schema, target.partition_columns)
+            marked_rows, mark_column = with_marks(
+                filled_rows, self._conditions, target.schema, target.partition_columns
+            )
             if self._identities:
-                marked_rows, count = fill_identities_of_good_rows(marked_rows, self._identities, marks)
+                marked_rows, count = fill_identities_of_good_rows(marked_rows, self._identities, mark_column)
                 target = self._with_high_water_marks(count)
-            yield FilledRows(rows=marked_rows, target=target, marks=marks)
+            yield FilledRows(rows=marked_rows, target=target, mark_column=mark_column)
 
     def _with_high_water_marks(self, count: int) -> WriteTarget:
         return self._target.with_high_water_marks(self._identities, count)

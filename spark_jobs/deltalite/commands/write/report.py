@@ -51,7 +51,7 @@ def write_metrics(
     copied: PublishedFiles,
     replaced: Replacement | None,
     *,
-    change_files: int,
+    change_file_count: int,
 ) -> dict[str, int]:
     """Return the metrics of a write, under delta-spark's names.
 
@@ -69,7 +69,7 @@ def write_metrics(
     metrics["numRemovedFiles"] = replaced.files.num_rows
     metrics["numRemovedBytes"] = bytes_of(replaced.files)
     if request.replace_where is not None:
-        metrics["numAddedChangeFiles"] = change_files
+        metrics["numAddedChangeFiles"] = change_file_count
         metrics["numCopiedRows"] = copied.row_count
         deleted_rows = replaced.matched_row_count
         if deleted_rows is None:

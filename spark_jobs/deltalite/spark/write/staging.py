@@ -149,7 +149,7 @@ class WriteLayout:
 class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
-    Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
+    Use it as a context manager. On exit it removes the written files, except those that `keep_published` or `keep_all`
     keeps. `is_first_write` says that the table has no version yet. On an object store, only a first write has a staging
     folder. The folder marks the files of a killed write (`foreign_entry`), and costs about a dozen requests.
     """
@@ -191,8 +191,8 @@ class StagedWrite:
         for created_folder in self._created_folders:
             folder.remove_if_empty(created_folder)
 
-    def keep_committed(self) -> None:
-        """Keep the published files, because the log refers to them."""
+    def keep_published(self) -> None:
+        """Keep the published files."""
         self._keeps_files = True
 
     def keep_all(self) -> None:

@@ -15,14 +15,14 @@ from deltalite.requests import MaintainRequest, OnRerun, RunIdentity
     ("on_rerun", "outcome_after_clear", "ends_after_clear"),
     [(OnRerun.WRITE, "done", 2), (OnRerun.SKIP, "done earlier", 1)],
 )
-def test_a_cleared_task_does_its_steps_again_unless_on_rerun_is_skip(
+def test_on_rerun_decides_whether_a_cleared_task_repeats_its_steps(
     spark, tmp_path, on_rerun, outcome_after_clear, ends_after_clear
 ):
     table = tmp_path / "t"
 
     def append_and_vacuum(generation: int) -> tuple[str, int]:
         """Append a row, and run a task attempt. Return the outcome of its vacuum and the number of ended vacuums."""
-        # A vacuum is due only if there is a commit since the last vacuum.
+        # A commit after the last vacuum makes a vacuum due.
         deltalake.write_deltalake(str(table), pa.table({"id": [1]}), mode="append")
         identity = RunIdentity(
             app_id="ns/dag/maintain/-1/run",

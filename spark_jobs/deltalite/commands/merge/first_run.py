@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SOURCE_VIEW = "__deltalite_source_rows"
 
 
-def merge_first_rows(
+def create_by_merge(
     spark: SparkSession, request: MergeRequest, quarantine: Quarantine | None
 ) -> OperationResult | None:
     """Create the table from the rows that the merge inserts, and return the result. Return None if the table exists.
@@ -52,7 +52,7 @@ def merge_first_rows(
     """
     if not is_table_missing(spark, request):
         return None
-    describe, convert = partial(first_merge_operation, request), partial(_checked_first_rows, spark, request)
+    describe, convert = partial(first_merge_operation, request), partial(_checked_rows, spark, request)
     try:
         return write(spark, _write_request(request), describe=describe, convert=convert, quarantine=quarantine)
     except TableExistsError:
@@ -68,24 +68,25 @@ def is_table_missing(spark: SparkSession, request: CommitRequest) -> bool:
     return False
 
 
-def _checked_first_rows(spark: SparkSession, request: MergeRequest, query_rows: DataFrame) -> ConvertedRows:
-    """Return the rows that the merge inserts into the new table. Compute rows only if audits can reject them.
+def _checked_rows(spark: SparkSession, request: MergeRequest, query_rows: DataFrame) -> ConvertedRows:
+    """Return the rows that the merge inserts into the new table. Compute rows if audits can reject them.
 
-    A merge that would fail on the new table is refused, so that the first run fails and not only the second.
+    Refuse a merge that would fail in its second run, on the new table.
     """
     prepared = prepare_rows(spark, request, query_rows)
     source = prepared.frame
-    rows = first_rows(request, source)
+    rows = _rows_for_empty_table(request, source)
     new_schema, empty_source = new_table_schema(from_spark(rows.schema)), no_rows_of(spark, source.schema)
     schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
     rules = ColumnRules(generated={}, defaults={})
+    # The next two calls only check.
     merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
     join_condition(spark, request.on, new_schema, empty_source)
     return ConvertedRows(frame=rows, rejected=prepared.rejected)
 
 
 def _write_request(request: MergeRequest) -> WriteRequest:
-    """Return the write that creates the table. It has no `deduplicate`, because `prepare_rows` applies the rule."""
+    """Return the write that creates the table. It has no `deduplicate`, because `prepare_rows` deduplicates."""
     return WriteRequest(
         **fields_with_sources(request),
         mode=WriteMode.ERROR,
@@ -96,17 +97,18 @@ def _write_request(request: MergeRequest) -> WriteRequest:
     )
 
 
-def first_rows(request: MergeRequest, source: DataFrame) -> DataFrame:
+def _rows_for_empty_table(request: MergeRequest, source: DataFrame) -> DataFrame:
     """Return the rows that the merge inserts into an empty table.
 
     Raises:
         InvalidRequestError: the expressions of a clause are wrong.
     """
-    return rows_of_query(source, _SOURCE_VIEW, first_rows_query(request, source.columns), parameter="when_not_matched")
+    query = _query_for_empty_table(request, source.columns)
+    return rows_of_query(source, _SOURCE_VIEW, query, parameter="when_not_matched")
 
 
-def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> str:
-    """Return the SQL query of the rows that the merge inserts into an empty table, over the view of the source rows.
+def _query_for_empty_table(request: MergeRequest, source_columns: Sequence[str]) -> str:
+    """Return a SQL query over the view of the source rows: the rows that the merge inserts into an empty table.
 
     The first clause with a true condition applies to a source row. A column is NULL if this clause does not name it or
     sets it to DEFAULT, because the new table has no defaults.

@@ -51,7 +51,7 @@ class FilesOfAttempt(Protocol):
         """Read all files, and make the command replan if some are unreadable."""
 
 
-class BadRecords(Quarantine):
+class CopyQuarantine(Quarantine):
     """The quarantine of one copy command."""
 
     def __init__(
@@ -63,7 +63,7 @@ class BadRecords(Quarantine):
         self._files: FilesOfAttempt | None = None
         self.unreadable_files = UnreadableFiles(request)
 
-    def separate(self, files: FilesOfAttempt, *, has_schema: bool) -> RecordSeparation | None:
+    def start_separation(self, files: FilesOfAttempt, *, has_schema: bool) -> RecordSeparation | None:
         """Return a new separation for an attempt that reads files, or None if the format has no bad records.
 
         Raises:
@@ -88,10 +88,10 @@ class BadRecords(Quarantine):
 
         Raises:
             SourceError: more records are bad than `max_bad_share` allows.
-            NewPlanNeeded: some files are unreadable. The query did not read them to the end, so it did not fail.
+            NewPlanNeeded: some files are unreadable, and the query did not read far enough to fail.
         """
         with self._replan_if_unreadable():
-            # A query may have read only some of the records, or have observed them several times.
+            # A query may have read some records several times, or not at all.
             has_query = self._copy_request.query is not None
             counts = self._separation.count_all() if has_query else self._separation.counts()
             self._check_share(counts)
