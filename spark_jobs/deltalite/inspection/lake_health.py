@@ -61,7 +61,7 @@ def health_rows(
 
 
 def _distinct(tables: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Return the first spelling of each address. Raises `InvalidTableAddressError` for an invalid one of `tables`."""
+    """Return the first spelling of each address. An invalid one in `tables` raises `InvalidTableAddressError`."""
     by_location: dict[str, str] = {}
     for address in tables:
         by_location.setdefault(canonical_address(parse_location(address)), address)
