@@ -20,7 +20,7 @@ from deltalite.protocol.file_names import LOADED_FILES_DIR, commit_name
 from deltalite.protocol.properties import DAY_MS
 from deltalite.txn.loaded_files import loaded_files_transaction
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.upkeep.loaded_files import check_has_record, delete_unneeded_records
+from deltalite.upkeep.loaded_files import check_record_not_lost, delete_unneeded_records
 from tests.unit.builders import NOON_MS, add, create, load, new_store, newest_version, proposal, try_commit
 from tests.unit.loaded_files.test_record import files
 
@@ -72,23 +72,23 @@ def remove_transactions(store):
 
 
 def test_a_record_that_another_engine_has_removed_is_an_error(table):
-    check_has_record(load(table))
+    check_record_not_lost(load(table))
     remove_transactions(table)
     try_commit(table, proposal(newest_version(table), add("g")))
     with pytest.raises(
         CorruptLogError, match=r"version 3 has a record of loaded files, and version 4 has none"
     ) as error:
-        check_has_record(load(table))
+        check_record_not_lost(load(table))
     assert "Restore version 3" in error.value.remedy
 
 
 def test_a_table_that_never_had_a_record_may_have_leftovers_of_killed_runs():
     store = create(new_store())
-    check_has_record(load(store))
+    check_record_not_lost(load(store))
     put_record(store, Manifest(), "killed")
-    check_has_record(load(store))
+    check_record_not_lost(load(store))
     commit_number(store, NOTHING_LOADED)  # as a restore does
-    check_has_record(load(store))
+    check_record_not_lost(load(store))
 
 
 def test_a_removed_record_is_not_detected_if_the_log_no_longer_has_its_versions(table):
@@ -96,7 +96,7 @@ def test_a_removed_record_is_not_detected_if_the_log_no_longer_has_its_versions(
     for version in range(newest_version(table) + 1):
         table.files.pop(commit_name(version))
     try_commit(table, proposal(3, add("g")))
-    check_has_record(load(table))
+    check_record_not_lost(load(table))
 
 
 def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(table):
