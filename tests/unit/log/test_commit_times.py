@@ -286,7 +286,7 @@ def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints,
     assert rebuildable_versions(list_log(store, 0)) == versions_with_segment
 
 
-def test_commit_times_are_file_times():
+def test_timed_commits_have_the_times_of_their_files():
     store = set_file_times(append_files(create(new_store()), 2), 5000, 4000, 9000)
     times = timed_commits(store)
     assert [(time.version, time.timestamp_ms) for time, _ in times] == [(0, 5000), (1, 5001), (2, 9000)]

@@ -34,13 +34,13 @@ def put_record(store, base, *names):
     return base
 
 
-def commit_number(store, number):
+def commit_manifest_number(store, number):
     version = newest_version(store)
     offsets = (loaded_files_transaction(number, now_ms=NOON_MS),)
     try_commit(store, dataclasses.replace(proposal(version, add(f"f{version}")), offsets=offsets))
 
 
-def numbers(store):
+def manifest_numbers(store):
     return {number for name in store.files if (number := manifest_number(name)) is not None}
 
 
@@ -56,7 +56,7 @@ def table():
     put_record(store, first, "lost a race")
     second = put_record(store, first, "b")
     for number in (0, 2, 0):
-        commit_number(store, number)
+        commit_manifest_number(store, number)
     put_record(store, second, "killed")
     return store
 
@@ -87,7 +87,7 @@ def test_a_table_that_never_had_a_record_may_have_leftovers_of_killed_runs():
     check_record_not_lost(load(store))
     put_record(store, Manifest(), "killed")
     check_record_not_lost(load(store))
-    commit_number(store, NOTHING_LOADED)  # as a restore does
+    commit_manifest_number(store, NOTHING_LOADED)  # as a restore does
     check_record_not_lost(load(store))
 
 
@@ -106,7 +106,7 @@ def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(tab
     }
     assert len(lost_segments) == 1
     assert delete_unneeded_records(table, now_ms=LATER_MS) == 2
-    assert numbers(table) == {0, 2, 3}, "3 stays, because it has the highest number"
+    assert manifest_numbers(table) == {0, 2, 3}, "3 stays, because it has the highest number"
     assert not lost_segments & segments(table)
     assert read_manifest(table, current_manifest_number(load(table).transactions)).file_count == 1
     assert read_manifest(table, 2).file_count == 2
@@ -117,16 +117,16 @@ def test_manifests_of_versions_that_left_the_log_are_deleted(table):
     for version in range(newest_version(table)):
         del table.files[commit_name(version)]
     assert delete_unneeded_records(table, now_ms=LATER_MS) == 3
-    assert numbers(table) == {0, 3}
+    assert manifest_numbers(table) == {0, 3}
 
 
 def test_the_manifest_of_the_oldest_checkpoint_stays(table):
-    commit_number(table, 2)
+    commit_manifest_number(table, 2)
     write_checkpoint(load(table, 3), now_ms=NOON_MS)
     for version in range(4):
         del table.files[commit_name(version)]
     delete_unneeded_records(table, now_ms=LATER_MS)
-    assert numbers(table) == {0, 2, 3}
+    assert manifest_numbers(table) == {0, 2, 3}
 
 
 def test_a_longer_retention_of_removed_files_protects_manifests_too():
