@@ -31,7 +31,7 @@ class SchemaTables:
     names: Mapping[str, str]
     other_rows: tuple[TableRow, ...]
 
-    def named(self, row: TableRow) -> TableRow:
+    def with_name(self, row: TableRow) -> TableRow:
         """Return a copy of the row that has the table's name in the catalog."""
         return replace(row, name=self.names.get(canonical_address(parse_location(row.table))))
 

@@ -84,8 +84,8 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
                 else:
                     action = parse_action(kind, body, name)
                     actions += [action] if action is not None else []
-    has_other_version = named_versions != [checkpoint.version]
-    if has_other_version and (named_versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
+    is_confirmed = named_versions == [checkpoint.version]
+    if not is_confirmed and (named_versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
         raise _unreadable_error(
             store,
             checkpoint.names[0],

@@ -48,7 +48,7 @@ def find_tables(spark: SparkSession, request: MaintainRequest) -> RequestedTable
     if request.catalog_schema is not None:
         schema_tables = _tables_of_schema(spark, request.catalog_schema)
         return RequestedTables(
-            tables=schema_tables.addresses, complete=schema_tables.named, other_rows=schema_tables.other_rows
+            tables=schema_tables.addresses, complete=schema_tables.with_name, other_rows=schema_tables.other_rows
         )
     if request.pattern is not None:
         check_address_is_unambiguous(spark, split_address(request.pattern)[0])
