@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.errors import TimestampOutOfRangeError
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, REMOVE_TYPES
 from deltalite.log.segment import LogSegment
 from deltalite.log.state import LogState
@@ -61,7 +61,7 @@ class Snapshot:
             CorruptLogError: a commit lacks its required in-commit timestamp.
         """
         latest = cls.load(store)
-        timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
+        timeline = Timeline(store, in_commit_settings(latest.protocol, latest.metadata))
         commit = timeline.newest_at(timestamp_ms)
         if commit is None:
             first = min(timeline.versions, default=None)

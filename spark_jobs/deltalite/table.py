@@ -27,7 +27,7 @@ from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import InvalidRequestError
 from deltalite.loaded_files.manifest import Manifest, current_manifest_number, read_manifest
 from deltalite.loaded_files.record import read_loaded_files
-from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
+from deltalite.log.commit_times import in_commit_settings, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, rewrite_noncanonical_paths
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import NOTHING_LOADED, Metadata, Protocol
@@ -151,7 +151,7 @@ class DeltaTable:
                 f"Invalid limit {limit!r} for the history of {self._snapshot.store.root}.",
                 remedy="Give an int of 0 or more, or leave the limit out.",
             )
-        in_commit = in_commit_times(self.protocol, self.metadata)
+        in_commit = in_commit_settings(self.protocol, self.metadata)
         entries = read_history(self._snapshot.store, up_to_version=self.version, in_commit=in_commit)
         return list(islice(entries, limit))
 
@@ -210,7 +210,7 @@ class DeltaTable:
     def _last_modified_ms(self) -> int | None:
         """Return the time of this version's commit, None if the log no longer holds the commit."""
         commit = self._snapshot.segment.commit_file
-        in_commit = in_commit_times(self.protocol, self.metadata)
+        in_commit = in_commit_settings(self.protocol, self.metadata)
         if commit is None or in_commit is None or not in_commit.covers(self.version):
             return None if commit is None else commit.modified_ms
         return in_commit_timestamp(self._snapshot.commit_info, commit.name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from deltalite.conditions import CommitCondition, CommitSummary, LogPosition
 from deltalite.errors import DeltaLiteError, TableNotFoundError, VersionGapError, encodable_text
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.log.following import (
     Commit,
     DigestFound,
@@ -186,7 +186,7 @@ def version_at(store: LogStore, timestamp_ms: int) -> int:
         latest = LogState.open(store)
     except TableNotFoundError:
         return -1
-    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
+    timeline = Timeline(store, in_commit_settings(latest.protocol, latest.metadata), rebuildable_only=False)
     newest = timeline.newest_at(timestamp_ms)
     return -1 if newest is None else newest.version
 

@@ -36,7 +36,7 @@ from deltalite.errors import (
 )
 from deltalite.log.action_files import read_actions
 from deltalite.log.changes import ChangedFile, ChangeType, CommitChanges
-from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
+from deltalite.log.commit_times import in_commit_settings, in_commit_timestamp, timed_commits
 from deltalite.log.file_table import file_key, key_column
 from deltalite.protocol.actions import AddFile, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -113,11 +113,11 @@ def plan_changes(
         last_snapshot = loaded_snapshot
     else:
         last_snapshot = Snapshot.load(store, to_version)
-    commits = {time.version: (time.timestamp_ms, commit) for time, commit in commit_times(store)}
+    commits = {time.version: (time.timestamp_ms, commit) for time, commit in timed_commits(store)}
     _check_commits(store, range(from_version, last_snapshot.version + 1), commits)
     is_one_version = from_version == last_snapshot.version
     history = VersionHistory(last_snapshot if is_one_version else Snapshot.load(store, from_version), needs_feed=True)
-    in_commit = in_commit_times(last_snapshot.protocol, last_snapshot.metadata)
+    in_commit = in_commit_settings(last_snapshot.protocol, last_snapshot.metadata)
     files: list[ChangedFile] = []
     for version in range(from_version, last_snapshot.version + 1):
         timestamp_ms, commit = commits[version]

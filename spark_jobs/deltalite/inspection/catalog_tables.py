@@ -1,4 +1,4 @@
-"""The tables of a catalog's schema, sorted into Delta tables with their addresses, and rows for all other tables.
+"""The tables of a catalog's schema: the addresses of Delta tables, and rows for all other tables.
 
 The catalog describes a table by a text of lines such as `Provider: delta`. Comments and properties are a part of the
 text, and may contain such lines too. So a description with several lines of one kind is ambiguous, and is not used.
@@ -31,7 +31,7 @@ class SchemaTables:
     names: Mapping[str, str]
     other_rows: tuple[TableRow, ...]
 
-    def named(self, row: TableRow) -> TableRow:
+    def with_name(self, row: TableRow) -> TableRow:
         """Return a copy of the row that has the table's name in the catalog."""
         return replace(row, name=self.names.get(canonical_address(parse_location(row.table))))
 

@@ -24,7 +24,7 @@ def cell_text(scalar: pa.Scalar, *, max_length: int = MAX_LENGTH) -> str | None:
 
 
 def _json_value(scalar: pa.Scalar, depth: int) -> Any:
-    """Return a value of JSON with a bounded number of items. A binary becomes hexadecimal digits."""
+    """Return a value of JSON with a bounded number of items."""
     if not scalar.is_valid:
         return None
     data_type = scalar.type

@@ -2,8 +2,8 @@
 
 A chain is a range of versions without a gap after one start: a checkpoint, or the empty table before version 0. Further
 checkpoints divide a chain into spans, each from one checkpoint to the next. Such a checkpoint must agree with the
-commits of the span before it. Readers may use log compactions, but chains do not: a version that only a compaction can
-rebuild cannot be verified.
+commits of the span before it. Chains leave out log compactions, so a version that only a compaction can rebuild is not
+verified.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Chain:
         )
 
     def spans(self) -> Iterator[Span]:
-        """Yield the spans of the chain, each from one checkpoint to the next."""
+        """Yield the spans of the chain."""
         first, last = self.versions
-        # If a version has several checkpoints, only one begins a span. At the version of `start`, it is `start`.
+        # Of several checkpoints of a version, only the preferred one begins a span.
         starts = [
             self.start,
             *{c.version: c for c in self.checkpoints if c.version > first or self.start is None}.values(),

@@ -41,7 +41,7 @@ def read_changed_rows(
     The arguments are those of `read_preview`. The conditions test the rows before and after an update separately.
 
     Raises:
-        ChangeFeedUnavailableError: the version changed rows, but did not record them, or its schema cannot read them.
+        ChangeFeedUnavailableError: the version changed rows without recording them, or its schema cannot read them.
         UnsupportedFeatureError: a file is outside of the table's folder.
         DeltaLiteError: a condition is invalid, or the version or its rows cannot be read.
     """

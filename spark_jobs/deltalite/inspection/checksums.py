@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from deltalite.inspection.chains import Chain
-from deltalite.inspection.commits import Rules
+from deltalite.inspection.commits import TableDefinition
 from deltalite.inspection.walk import counts_by_version
 from deltalite.log.state import comparable_parts
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
@@ -31,7 +31,10 @@ def read_checksums(
 
 
 def wrong_checksums(
-    store: LogStore, chain: Chain, checksums: Mapping[int, VersionChecksum], rules: Mapping[int, Rules]
+    store: LogStore,
+    chain: Chain,
+    checksums: Mapping[int, VersionChecksum],
+    definitions: Mapping[int, TableDefinition],
 ) -> Iterator[tuple[int, str]]:
     """Yield the versions of a chain with wrong checksums, and the problem of each.
 
@@ -39,18 +42,18 @@ def wrong_checksums(
         UnusableLogFile, CorruptLogError: the log cannot be read.
     """
     for span in chain.spans():
-        checked_versions = checksums.keys() & rules.keys() & span.commits.keys()
+        checked_versions = checksums.keys() & definitions.keys() & span.commits.keys()
         if chain.start is not None and span.start == chain.start:
             checked_versions |= checksums.keys() & {chain.start.version}
         for version, counts in counts_by_version(store, span, checked_versions) if checked_versions else ():
-            problems = list(_problems(checksums[version], rules[version], counts))
+            problems = list(_problems(checksums[version], definitions[version], counts))
             if problems:
                 yield version, "; ".join(problems)
 
 
-def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> Iterator[str]:
+def _problems(checksum: VersionChecksum, definition: TableDefinition, counts: FileCounts) -> Iterator[str]:
     checksum_parts = comparable_parts(checksum.protocol, checksum.metadata)
-    log_parts = comparable_parts(rules.protocol, rules.metadata)
+    log_parts = comparable_parts(definition.protocol, definition.metadata)
     for name in checksum_parts:
         if checksum_parts[name] != log_parts[name]:
             yield (

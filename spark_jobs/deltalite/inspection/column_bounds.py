@@ -34,10 +34,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The smallest or largest value of a column as a text.
-
-    Except for decimals that a writer has rounded, no value is beyond the bound, even if the bound is not exact.
-    """
+    """The smallest or largest value of a column as a text."""
 
     text: str
     is_exact: bool
@@ -103,7 +100,7 @@ def without_saturated(bounds: pa.Array) -> pa.Array:
 
 
 def text_of(value: pa.Scalar) -> str:
-    """Return a bounded text of a value, without secrets."""
+    """Return a short text of a value, without secrets."""
     if types.is_floating(value.type):  # a 32-bit float has fewer digits than the Python float
         value = value.cast(pa.string())
     return cell_text(value, max_length=_LONGEST_VALUE) or ""
@@ -114,6 +111,6 @@ def _bound_of_text(text: str, side: Side, *, is_exact: bool) -> Bound:
     may_be_cut = utf16_units(text) >= SHORTEST_CUT
     if side is Side.HIGH:
         text, may_be_cut = known_beginning(text)
-    bounded_text = text_of(pa.scalar(text))
-    ellipsis = "…" if may_be_cut and not bounded_text.endswith("…") else ""
-    return Bound(text=bounded_text + ellipsis, is_exact=is_exact and not may_be_cut)
+    short_text = text_of(pa.scalar(text))
+    ellipsis = "…" if may_be_cut and not short_text.endswith("…") else ""
+    return Bound(text=short_text + ellipsis, is_exact=is_exact and not may_be_cut)

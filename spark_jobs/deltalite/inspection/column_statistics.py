@@ -1,8 +1,8 @@
 """The NULLs and the smallest and largest value of each column, from the statistics of a version's files in the log.
 
 No data file is read, so a number is known only if each file has statistics of the column. A partition column takes its
-values from the partition values of the files. If a file has a deletion vector, its null count is certain only if it
-counts no row or all rows. Otherwise each live row of the file may be NULL, so the number is an upper limit.
+values from the partition values of the files. The null count of a file with a deletion vector is certain if it counts
+no row or all rows. Otherwise each live row of the file may be NULL, so the number is an upper limit.
 
 The files are read in blocks, because a table may have a million. Protocol: Per-file Statistics (`tightBounds`);
 Partition Value Serialization.
@@ -101,8 +101,8 @@ def statistics_of(table: TableSchema, file_blocks: Iterable[pa.Table]) -> tuple[
 class _Block:
     """Some files with their parsed statistics.
 
-    - `records`: the rows, including soft-deleted rows; null if their number is unknown.
-    - `live_rows`: the rows that are not soft-deleted; null if their number is unknown, or if the log contradicts it.
+    - `records`: the number of rows, including soft-deleted rows; null if unknown.
+    - `live_rows`: the number of rows that are not soft-deleted; null if unknown, or if the log contradicts it.
     - `is_wide`: whether the statistics may be those of soft-deleted rows.
     - `is_empty`: whether all rows of the file are soft-deleted.
     """

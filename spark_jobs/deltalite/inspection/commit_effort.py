@@ -1,4 +1,4 @@
-"""The effort of a commit: the time before it, its replans, and the versions that other writers committed meanwhile.
+"""The effort of a commit: its duration, its replans, and the versions that other writers committed meanwhile.
 
 The values come from the provenance of the commit. Its writer may have recorded anything, so invalid values are ignored.
 """

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from deltalite.inspection.commit_effort import CommitEffort, counts_of, effort_of, first_count
 from deltalite.inspection.shown_texts import shown_text
 from deltalite.log.commit_infos import TimedCommitInfo, commit_infos, newest_commit_infos
-from deltalite.log.commit_times import in_commit_times
+from deltalite.log.commit_times import in_commit_settings
 from deltalite.log.writers import TaskRun, task_run, writer_text
 from deltalite.requests.provenance import RunProvenance
 from deltalite.results import AuditResult, FlowRange
@@ -84,7 +84,7 @@ def commit_entries(store: LogStore, snapshot: Snapshot, *, up_to_version: int, l
         CorruptLogError: a line before the provenance of a commit is malformed.
         StorageError: the log cannot be read.
     """
-    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    in_commit = in_commit_settings(snapshot.protocol, snapshot.metadata)
     infos = newest_commit_infos(store, up_to_version=up_to_version, in_commit=in_commit, max_commits=limit)
     return map(commit_entry, infos)
 
@@ -106,7 +106,7 @@ def entry_of_version(store: LogStore, snapshot: Snapshot) -> CommitEntry | None:
 
     Raises: as `commit_entries`.
     """
-    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    in_commit = in_commit_settings(snapshot.protocol, snapshot.metadata)
     info = next(commit_infos(store, up_to_version=snapshot.version, in_commit=in_commit), None)
     return None if info is None or info.version != snapshot.version else commit_entry(info)
 
@@ -136,7 +136,7 @@ def commit_entry(commit: TimedCommitInfo) -> CommitEntry:
         bytes_removed=first_count(metrics, _REMOVED_BYTES),
         effort=effort_of(commit.version, info),
         source_versions={shown_text(view): version for view, version in _first_items(source_versions_of(parameters))},
-        flows={shown_text(view): _bounded_flow(loaded) for view, loaded in _first_items(flow_ranges_of(parameters))},
+        flows={shown_text(view): _bounded_flow(flow) for view, flow in _first_items(flow_ranges_of(parameters))},
         audits=tuple(map(_bounded_audit, audit_results_of(parameters)[:_MAX_AUDITS])),
     )
 
@@ -148,8 +148,8 @@ def _run(info: Mapping[str, Any]) -> TaskRun | None:
     return None if any(len(text) > _LONGEST_ID or not text.isprintable() for text in ids) else run
 
 
-def _bounded_flow(loaded: FlowRange) -> FlowRange:
-    return replace(loaded, flow=shown_text(loaded.flow), source_table_id=shown_text(loaded.source_table_id))
+def _bounded_flow(flow: FlowRange) -> FlowRange:
+    return replace(flow, flow=shown_text(flow.flow), source_table_id=shown_text(flow.source_table_id))
 
 
 def _bounded_audit(audit: AuditResult) -> AuditResult:

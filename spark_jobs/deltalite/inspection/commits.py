@@ -13,16 +13,16 @@ from typing import Any, Self
 from deltalite.errors import CorruptLogError, DeltaLiteError, UnsupportedFeatureError
 from deltalite.inspection.findings import Finding, FindingKind
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
-from deltalite.log.commit_times import InCommitTimes, in_commit_times, in_commit_timestamp
+from deltalite.log.commit_times import InCommitSettings, in_commit_settings, in_commit_timestamp
 from deltalite.protocol.actions import AddFile, CommitInfo, Metadata, Protocol, RemoveFile, parse_action
 from deltalite.protocol.column_mapping import TableSchema, table_schema_of
 from deltalite.storage.log_store import LogStore, StoredFile
 
-_RULE_ACTIONS = (Protocol.action, Metadata.action)
+_DEFINITION_ACTIONS = (Protocol.action, Metadata.action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class TableDefinition:
     """The protocol and metadata in force at a version. `schema` is None if this release does not know all its types."""
 
     protocol: Protocol
@@ -31,7 +31,7 @@ class Rules:
 
     @classmethod
     def of(cls, protocol: Protocol, metadata: Metadata) -> Self:
-        """Create the rules from a protocol and metadata. Raises `CorruptLogError` for an invalid schema."""
+        """Create the definition from a protocol and metadata. Raises `CorruptLogError` for an invalid schema."""
         try:
             schema = table_schema_of(protocol, metadata)
         except UnsupportedFeatureError:
@@ -57,13 +57,13 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
     """Read a commit and check each of its actions.
 
     Raises:
-        CorruptLogError: the commit is not valid by the protocol, so its files are not known.
+        CorruptLogError: the commit is not valid by the protocol.
         StorageError: storage does not answer.
     """
     first_actions: dict[str, Any] = {}
     malformed: dict[str, str] = {}
     info: Mapping[str, Any] | None = None
-    for read_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
+    for block_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
         builders = {cls.action: FileTableBuilder(cls) for cls in (AddFile, RemoveFile)}
         for kind, body in actions:
             if kind == CommitInfo.action:
@@ -72,17 +72,17 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
             try:
                 action = parse_action(kind, body, commit.name)
             except CorruptLogError as error:
-                if kind not in _RULE_ACTIONS:
+                if kind not in _DEFINITION_ACTIONS:
                     raise
                 malformed.setdefault(kind, error.problem)
                 continue
-            if kind in _RULE_ACTIONS:
+            if kind in _DEFINITION_ACTIONS:
                 first_actions.setdefault(kind, action)
             elif kind in builders:
                 builders[kind].append(body)
         # A reader converts the actions to tables too, so the conversion must succeed.
         for builder in builders.values():
-            builder.end_block(commit.name, read_bytes)
+            builder.end_block(commit.name, block_bytes)
             builder.flush()
     return CommitFacts(
         protocol=first_actions.get(Protocol.action),
@@ -92,48 +92,51 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
     )
 
 
-def rules_after_commits(
-    start: Rules | None, commits: Iterable[tuple[int, CommitFacts]]
-) -> Iterator[tuple[int, Rules | None, str | None]]:
-    """Yield the rules after each commit (None if the log does not define them), and the problem of the commit, if any.
+def definitions_after_commits(
+    start: TableDefinition | None, commits: Iterable[tuple[int, CommitFacts]]
+) -> Iterator[tuple[int, TableDefinition | None, str | None]]:
+    """Yield the definition after each commit (None if unknown), and the problem of the commit, if any.
 
     `commits` are in ascending order of versions, and so are the results.
     """
-    rules = start
+    definition = start
     current_actions: dict[str, Any] = {}
     if start is not None:
         current_actions = {Protocol.action: start.protocol, Metadata.action: start.metadata}
     for version, facts in commits:
         changes = {Protocol.action: facts.protocol, Metadata.action: facts.metadata}
         if facts.malformed or any(action is not None for action in changes.values()):
-            # An invalid action makes the rules unknown, even if an earlier action of its kind is valid.
+            # An invalid action makes the definition unknown, even if an earlier action of its kind is valid.
             current_actions |= dict.fromkeys(facts.malformed)
             current_actions |= {kind: action for kind, action in changes.items() if action is not None}
             protocol, metadata = current_actions.get(Protocol.action), current_actions.get(Metadata.action)
+            definition = None
             try:
-                rules = None if protocol is None or metadata is None else Rules.of(protocol, metadata)
+                if protocol is not None and metadata is not None:
+                    definition = TableDefinition.of(protocol, metadata)
             # A property that cannot be parsed raises an error too.
             except DeltaLiteError as error:
-                rules = None
                 yield version, None, error.problem
                 continue
-        yield version, rules, next(iter(facts.malformed.values()), None)
+        yield version, definition, next(iter(facts.malformed.values()), None)
 
 
 def time_findings(
-    rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
+    definitions: Mapping[int, TableDefinition], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
     """Yield a finding for each in-commit timestamp that is missing, invalid, or not after the previous commit's.
 
     `facts` are in ascending order of versions.
     """
     previous_ms: int | None = None
-    rules_and_times: tuple[Rules, InCommitTimes | None] | None = None
-    for version, name in ((v, commits[v].name) for v in facts if v in rules):
+    previous_definition: TableDefinition | None = None
+    in_commit: InCommitSettings | None = None
+    for version, name in ((v, commits[v].name) for v in facts if v in definitions):
         try:
-            if rules_and_times is None or rules_and_times[0] is not rules[version]:
-                rules_and_times = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
-            in_commit = rules_and_times[1]
+            definition = definitions[version]
+            if definition is not previous_definition:
+                in_commit = in_commit_settings(definition.protocol, definition.metadata)
+                previous_definition = definition
             if in_commit is None or not in_commit.covers(version):
                 previous_ms = None
                 continue

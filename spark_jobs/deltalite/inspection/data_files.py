@@ -41,7 +41,7 @@ from deltalite.storage.log_store import LogStore
 COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
 """The fields of an `add` action that the checks need."""
 _FILES_IN_A_BATCH = 1_024
-# A thread takes several files at once, because passing one to a thread costs as much as its check.
+# A thread takes several files at once, because passing a file to a thread costs as much as the check.
 _FILES_IN_A_TASK = 16
 _MAX_THREADS = 16
 _MAX_SHOWN_PROBLEMS = 3

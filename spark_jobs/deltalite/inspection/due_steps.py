@@ -66,7 +66,7 @@ def _decide_vacuum(health: TableHealth, thresholds: Thresholds) -> tuple[bool, s
     """Decide whether a vacuum is due, in this order.
 
     1. The log names enough dead bytes: yes.
-    2. The last vacuum, or without one the creation of the table, is recent: no.
+    2. The last vacuum is recent, or the table is new and has no vacuum: no.
     3. There is no commit since the last vacuum, and no dead file: no.
     4. Otherwise: yes, because only a vacuum finds files that no version names.
     """

@@ -2,9 +2,8 @@
 
 A minimum in the log is wrong if the footer has a smaller value. A maximum is wrong if the footer has a larger value.
 Data skipping would then lose rows. `columnar/skipping/file_facts.py` defines how a reader interprets the bounds.
-Footers may truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of
-records must be equal, and the counts of nulls too. If a deletion vector has made the bounds wide, the counts of nulls
-must be equal only if the count in the log is zero or the number of all rows. Protocol: Per-file Statistics.
+Footers may truncate long strings too, so the check compares the known beginnings. The counts of records must be equal,
+and the certain counts of nulls too. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
     for (path, field), (physical_path, _) in column_pairs:
         if physical_path[0] in schema.partition_keys:
             continue
-        null_count = count_of(value_at(stats.null_counts, physical_path))
+        log_nulls = count_of(value_at(stats.null_counts, physical_path))
         bounds = value_at(stats.min_values, physical_path), value_at(stats.max_values, physical_path)
-        if null_count is None and bounds == (None, None):
+        if log_nulls is None and bounds == (None, None):
             continue
         leaf = footer_leaves.find(path, schema.logical, schema.physical)
         name = ".".join(path)
@@ -53,18 +52,18 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
             case NoLeaf.UNKNOWN:
                 continue
             case NoLeaf.ABSENT:
-                stored_nulls: int | None = rows
+                file_nulls: int | None = rows
             case _:
-                stored_nulls = _null_count(footer_leaves.footer, leaf)
+                file_nulls = _nulls_in_footer(footer_leaves.footer, leaf)
                 yield from _bound_problems(
                     name, facts_from_stats(stats, physical_path, field.type), footer_leaves.footer, leaf
                 )
-        if null_count is None or stored_nulls is None or null_count == stored_nulls:
+        if log_nulls is None or file_nulls is None or log_nulls == file_nulls:
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
-        if stats.tight_bounds is not False or null_count in (0, rows):
-            nulls = counted(null_count, "null")
-            yield f"the statistics count {nulls} in column '{name}', but the file contains {stored_nulls}"
+        if stats.tight_bounds is not False or log_nulls in (0, rows):
+            nulls = counted(log_nulls, "null")
+            yield f"the statistics count {nulls} in column '{name}', but the file contains {file_nulls}"
 
 
 def _are_crossed(minimum: Any, maximum: Any, data_type: DataType) -> bool:
@@ -105,7 +104,7 @@ def _is_maximum_wrong(log_facts: ColumnFacts, footer_high: Any) -> bool:
     return bool(log_facts.high < footer_high)
 
 
-def _null_count(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
+def _nulls_in_footer(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
     """Return the number of nulls of a column in all row groups; None if a row group does not count them."""
     null_count = 0
     for group in range(footer.num_row_groups):

@@ -1,10 +1,7 @@
 """The number of files, bytes and rows of a table at each of its newest versions, for a plot.
 
-Versions that packed files or that have a checkpoint are named, because a plot marks them.
-
-The totals of the newest version are known from its snapshot. The files that each commit adds and removes then lead back
-from version to version, so one read of the newest commits is enough. If the writer left out the number of rows of a
-removed file, the number is known only if the same read contains the commit that added the file.
+The totals of the newest version are known from its snapshot. The files that each commit adds and removes then give the
+totals of the version before, so one read of the newest commits is enough.
 """
 
 from __future__ import annotations
@@ -25,9 +22,9 @@ from deltalite.inspection.versions import Range, ranges_of
 from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import (
     CommitTime,
-    InCommitTimes,
+    InCommitSettings,
     file_times,
-    in_commit_times,
+    in_commit_settings,
     in_commit_timestamp,
     rebuildable_versions,
 )
@@ -111,7 +108,7 @@ def read_growth(snapshot: Snapshot, totals: Totals, *, earlier: Growth | None = 
         earlier = None
     last_known = -1 if earlier is None else earlier.points[-1].version
     commits = [(time, listing.commits[time.version]) for time in times if last_known < time.version <= snapshot.version]
-    changes = _read_changes(store, in_commit_times(snapshot.protocol, snapshot.metadata), _newest_commits(commits))
+    changes = _read_changes(store, in_commit_settings(snapshot.protocol, snapshot.metadata), _newest_commits(commits))
     points = _points(changes, totals)
     if earlier is not None and (not points or points[0].version == last_known + 1):
         points = [*earlier.points, *points]
@@ -152,7 +149,7 @@ class _Change:
 
 
 def _newest_commits(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tuple[CommitTime, StoredFile]]:
-    """Return the newest commits without a gap that the limits allow, oldest first."""
+    """Return the newest commits within the limits and without a gap, oldest first."""
     newest: list[tuple[CommitTime, StoredFile]] = []
     size_bytes = 0
     for time, file in reversed(commits[-MAX_COMMITS:]):
@@ -164,7 +161,7 @@ def _newest_commits(commits: Sequence[tuple[CommitTime, StoredFile]]) -> list[tu
 
 
 def _read_changes(
-    store: LogStore, in_commit: InCommitTimes | None, commits: Sequence[tuple[CommitTime, StoredFile]]
+    store: LogStore, in_commit: InCommitSettings | None, commits: Sequence[tuple[CommitTime, StoredFile]]
 ) -> list[_Change]:
     """Return the changes of the commits after the last commit that log cleanup has deleted, oldest first."""
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="growth") as pool:
@@ -174,7 +171,7 @@ def _read_changes(
 
 
 def _read_change(
-    store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
+    store: LogStore, in_commit: InCommitSettings | None, commit: tuple[CommitTime, StoredFile]
 ) -> _Change | None:
     """Read the change of a commit. Return None if log cleanup has deleted the commit."""
     time, file = commit
@@ -237,7 +234,7 @@ def _points(changes: Sequence[_Change], newest: Totals) -> list[GrowthPoint]:
 
 
 def _removed_files(changes: Iterable[_Change]) -> Iterator[list[_File]]:
-    """Yield the removed files of each change. Missing numbers come from the commit that added the file."""
+    """Yield the removed files of each change. Missing numbers come from the change that added the file, if any."""
     added: dict[str, _File] = {}
     for change in changes:
         yield [_with_missing_numbers(file, added.get(file.key)) for file in change.removed]

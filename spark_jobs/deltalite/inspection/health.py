@@ -77,7 +77,7 @@ class TableHealth:
 
     @property
     def gain_bytes(self) -> int:
-        """The bytes that the maintenance saves. Each file or commit less counts as `OPEN_COST_BYTES`."""
+        """The bytes that the maintenance saves. Each saved file or commit counts as `OPEN_COST_BYTES`."""
         saved_files = max(0, self.files_to_rewrite - self.new_files)
         return OPEN_COST_BYTES * (saved_files + self.commits_since_checkpoint) + self.dead_bytes
 

@@ -32,7 +32,7 @@ File = TypeVar("File", bound=_File)
 
 
 def inner_files(files: Iterable[File], root: str) -> Iterator[File]:
-    """Yield the given files of the table with the address `root`, after a check that each is inside of its folder.
+    """Yield the files, each after a check that it is inside of the table's folder `root`.
 
     Raises:
         UnsupportedFeatureError: a file or its deletion vector is outside of the table's folder.

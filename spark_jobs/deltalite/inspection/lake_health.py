@@ -14,7 +14,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
 
-CompleteRow = Callable[[Snapshot, TableRow], TableRow]
+RowCompletion = Callable[[Snapshot, TableRow], TableRow]
 """A function of the caller that adds values to the row of a table. It gets the snapshot that was measured."""
 
 
@@ -26,7 +26,7 @@ def health_rows(
     *,
     now_ms: int,
     parallelism: int,
-    complete_row: CompleteRow | None = None,
+    complete_row: RowCompletion | None = None,
 ) -> Iterator[TableRow]:
     """Yield a row for each table, in the order of the addresses. Two spellings of an address give one row.
 
@@ -61,7 +61,7 @@ def health_rows(
 
 
 def _distinct(tables: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Return the first spelling of each address. Raises `InvalidTableAddressError` for an invalid one of `tables`."""
+    """Return the first spelling of each address. An invalid one in `tables` raises `InvalidTableAddressError`."""
     by_location: dict[str, str] = {}
     for address in tables:
         by_location.setdefault(canonical_address(parse_location(address)), address)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.log.commit_infos import newest_commit_infos
-from deltalite.log.commit_times import in_commit_times
+from deltalite.log.commit_times import in_commit_settings
 from deltalite.protocol.file_names import LAST_VACUUM
 from deltalite.snapshot import Snapshot
 from deltalite.txn.winners import VACUUM_END
@@ -45,7 +45,7 @@ def find_last_vacuum(
         InvalidRequestError: a property of in-commit timestamps is invalid.
         StorageError: the log cannot be read.
     """
-    store, in_commit = snapshot.store, in_commit_times(snapshot.protocol, snapshot.metadata)
+    store, in_commit = snapshot.store, in_commit_settings(snapshot.protocol, snapshot.metadata)
     max_commits = max(0, min(snapshot.version - after_version, MAX_COMMITS))
     commits = newest_commit_infos(store, up_to_version=snapshot.version, in_commit=in_commit, max_commits=max_commits)
     for commit in commits:

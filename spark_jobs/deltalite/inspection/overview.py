@@ -59,7 +59,7 @@ class TableOverview:
     - `rows`: the rows, including soft-deleted rows; None if the statistics of a file lack the number.
     - `measures`: None for a table with more than `MAX_FILES_AT_ONCE` files.
     - `last_commit`: None if the log no longer holds the commit of the version.
-    - `usual_gap_ms`: the usual milliseconds between loads; None if the newest commits show none.
+    - `usual_gap_ms`: the usual milliseconds between loads; None if unknown.
     - `position`: where a later read continues.
     """
 

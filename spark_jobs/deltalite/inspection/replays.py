@@ -81,7 +81,7 @@ def _file_differences(actual: pa.Table, expected: pa.Table) -> Iterator[str]:
 
 
 def _by_key(files: pa.Table) -> pa.Table:
-    """Return the key, the size, and the partition values as a text, of each file."""
+    """Return the key, the size and the partition values (as a text) of each file."""
     # Many files have equal values. Equal texts share one object to save memory.
     shared_texts: dict[str, str] = {}
     texts = (repr(sorted(values or ())) for chunk in files["partitionValues"].chunks for values in chunk.to_pylist())

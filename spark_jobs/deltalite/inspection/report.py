@@ -31,7 +31,7 @@ class VerifyReport:
     """The result of a verification.
 
     - `rebuildable`: the versions that the log can rebuild.
-    - `readable`: the rebuildable versions without a checked file whose rows are unreadable.
+    - `readable`: the rebuildable versions whose checked files are all readable.
     - `findings`: the first `MAX_FINDINGS_OF_A_KIND` findings of each kind.
     - `counts`: the number of all findings of each kind, even if `findings` lacks some of them.
     """

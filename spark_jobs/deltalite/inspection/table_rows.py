@@ -55,7 +55,7 @@ _RANKS = {status: rank for rank, status in enumerate(Status)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The outcome of a step, its reason, and the version that the step committed or wrote a checkpoint of."""
+    """The outcome of a step, its reason, and the version of its commit or checkpoint."""
 
     step: Step
     outcome: Outcome
@@ -126,7 +126,7 @@ class TableRow:
 
     @property
     def label(self) -> str:
-        """The table in a log line: its address, after its name in the catalog if it has one."""
+        """The table in a log line: its name in the catalog, if known, and its address."""
         return self.table if self.name in (None, self.table) else f"{self.name} ({self.table})"
 
     @property

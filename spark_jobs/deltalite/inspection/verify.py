@@ -28,7 +28,13 @@ import pyarrow as pa
 from deltalite.errors import CorruptCheckpointError, CorruptLogError, DeltaLiteError, StorageError, TableNotFoundError
 from deltalite.inspection.chains import Chain, chains_of, missing_commits
 from deltalite.inspection.checksums import read_checksums, wrong_checksums
-from deltalite.inspection.commits import CommitFacts, Rules, read_commit, rules_after_commits, time_findings
+from deltalite.inspection.commits import (
+    CommitFacts,
+    TableDefinition,
+    definitions_after_commits,
+    read_commit,
+    time_findings,
+)
 from deltalite.inspection.data_files import COLUMNS, CheckedAmount, FileChecks, FileFault
 from deltalite.inspection.findings import Finding, FindingKind, Findings
 from deltalite.inspection.replays import differences
@@ -94,20 +100,21 @@ class _Verification:
     progress: ReportProgress
     findings: Findings = field(default_factory=Findings)
     facts: dict[int, CommitFacts] = field(default_factory=dict)
-    checkpoint_rules: dict[CheckpointFiles, Rules] = field(default_factory=dict)
-    rules: dict[int, Rules] = field(default_factory=dict)
+    checkpoint_definitions: dict[CheckpointFiles, TableDefinition] = field(default_factory=dict)
+    definitions: dict[int, TableDefinition] = field(default_factory=dict)
 
     def run(self, *, with_footers: bool) -> VerifyReport:
         self._read_commits()
         self._read_checkpoints()
         readable_commits = {v: c for v, c in sorted(self.listing.commits.items()) if v in self.facts}
-        chains = chains_of(readable_commits, self.checkpoint_rules)
-        self._compute_rules(chains)
-        rebuildable = ranges_of(v for chain in chains for v in range(*_half_open(chain.versions)) if v in self.rules)
+        chains = chains_of(readable_commits, self.checkpoint_definitions)
+        self._compute_definitions(chains)
+        versions = (version for chain in chains for version in range(*_half_open(chain.versions)))
+        rebuildable = ranges_of(version for version in versions if version in self.definitions)
         self._report_lost_versions(rebuildable)
         for chain in chains:
             self._check_replays(chain)
-        for finding in time_findings(self.rules, self.facts, self.listing.commits):
+        for finding in time_findings(self.definitions, self.facts, self.listing.commits):
             self.findings.add(finding)
         unreadable, checked_amount = self._check_files(chains, with_footers=with_footers)
         self._check_row_ids(chains)
@@ -171,28 +178,29 @@ class _Verification:
                 self._report(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, file_name, versions)
             else:
                 try:
-                    self.checkpoint_rules[checkpoint] = Rules.of(log.protocol, log.metadata)
+                    self.checkpoint_definitions[checkpoint] = TableDefinition.of(log.protocol, log.metadata)
                 # A reader that starts from this checkpoint would use the invalid protocol or metadata.
                 except DeltaLiteError as error:
                     self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, file_name, versions)
 
-    def _compute_rules(self, chains: Iterable[Chain]) -> None:
+    def _compute_definitions(self, chains: Iterable[Chain]) -> None:
         """Compute the protocol and metadata of every version, and report commits that make them invalid.
 
         Raises:
             UnsupportedFeatureError: this release does not read the newest protocol or schema.
         """
         for chain in chains:
-            start = None if chain.start is None else self.checkpoint_rules[chain.start]
+            start = None if chain.start is None else self.checkpoint_definitions[chain.start]
             if chain.start is not None and start is not None:
-                self.rules[chain.start.version] = start
-            for version, rules, problem in rules_after_commits(start, ((v, self.facts[v]) for v in chain.commits)):
-                if rules is not None:
-                    self.rules[version] = rules
+                self.definitions[chain.start.version] = start
+            facts = ((version, self.facts[version]) for version in chain.commits)
+            for version, definition, problem in definitions_after_commits(start, facts):
+                if definition is not None:
+                    self.definitions[version] = definition
                 if problem is not None:
                     file_name = self.listing.commits[version].name
                     self._report(FindingKind.UNREADABLE_COMMIT, problem, file_name, [(version, version)])
-        newest = self.rules.get(max(self.rules, default=-1))
+        newest = self.definitions.get(max(self.definitions, default=-1))
         if newest is not None:
             check_readable(newest.protocol, newest.metadata)
             if newest.schema is None:
@@ -244,7 +252,7 @@ class _Verification:
         Returns an empty list if the commits cannot be replayed or do not define the protocol and metadata. Another step
         reports such commits.
         """
-        if commits_segment.version not in self.rules:
+        if commits_segment.version not in self.definitions:
             return []
         try:
             expected = replay(self.store, commits_segment)
@@ -265,7 +273,7 @@ class _Verification:
                 faults: list[FileFault] = []
                 versions_with_unknown_types: list[int] = []
                 for version, adds in self._adds(chain):
-                    schema = self.rules[version].schema
+                    schema = self.definitions[version].schema
                     if schema is None:
                         versions_with_unknown_types.append(version)
                         continue
@@ -293,7 +301,7 @@ class _Verification:
             for offset in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
                 yield chain.start.version, start_files.slice(offset, _FILES_IN_A_BATCH)
         for version, commit in chain.commits.items():
-            if version in self.rules:
+            if version in self.definitions:
                 for adds in added_files(self.store, commit):
                     yield version, adds
 
@@ -318,9 +326,11 @@ class _Verification:
     def _check_row_ids(self, chains: tuple[Chain, ...]) -> None:
         """Check the row ids of the files of the newest version."""
         newest = self.listing.newest_version
-        rules = self.rules.get(newest)
+        definition = self.definitions.get(newest)
         chain = next((chain for chain in chains if chain.versions[1] == newest), None)
-        if chain is None or rules is None or not row_tracking.is_enabled(rules.protocol, rules.metadata):
+        if chain is None or definition is None:
+            return
+        if not row_tracking.is_enabled(definition.protocol, definition.metadata):
             return
         versions = [(newest, newest)]
         try:
@@ -349,7 +359,7 @@ class _Verification:
             first_file = files[unreadable_versions[0]].name
             self._report(FindingKind.UNREADABLE_CHECKSUM, message, first_file, ranges_of(unreadable_versions))
         for chain in chains:
-            for version, problem in wrong_checksums(self.store, chain, checksums, self.rules):
+            for version, problem in wrong_checksums(self.store, chain, checksums, self.definitions):
                 message = f"The checksum differs from the log: {problem}."
                 self._report(FindingKind.CHECKSUM_DIFFERS, message, files[version].name, [(version, version)])
 
@@ -374,12 +384,12 @@ class _Verification:
 
 def added_files(store: LogStore, commit: StoredFile) -> Iterator[pa.Table]:
     """Yield the `add` actions of a commit, one table per block. Raises `CorruptLogError`."""
-    for read_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
+    for block_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
         builder = FileTableBuilder(AddFile)
         for kind, body in actions:
             if kind == AddFile.action:
                 builder.append(body)
-        builder.end_block(commit.name, read_bytes)
+        builder.end_block(commit.name, block_bytes)
         table = builder.table()
         if table.num_rows:
             yield table

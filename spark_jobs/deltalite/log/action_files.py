@@ -101,8 +101,8 @@ def read_action_blocks(
         CorruptLogError: a line is not a JSON object, or is too long for an action.
         VersionGapError, StorageError, StoragePermissionError: as `read_blocks`.
     """
-    for read_bytes, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
-        yield read_bytes, list(pairs)
+    for block_bytes, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
+        yield block_bytes, list(pairs)
 
 
 def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,8 +162,8 @@ def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 class FileTableBuilder:
     """A builder of one Arrow table from the bodies of adds or removes, with all columns of their kind.
 
-    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The columns
-    in `omitted_columns` are null.
+    `append` adds one body. The caller calls `end_block` after each block of a file. The columns in
+    `omitted_columns` are null.
     """
 
     def __init__(self, cls: type[AddFile | RemoveFile], *, omitted_columns: Sequence[str] = ()) -> None:
@@ -176,14 +176,14 @@ class FileTableBuilder:
         self._tables: list[pa.Table] = []
         self.append = self._bodies.append
 
-    def end_block(self, source: str, read_bytes: int) -> None:
+    def end_block(self, source: str, block_bytes: int) -> None:
         """Record that the bodies since the last call come from the file `source`. Flush many or large bodies.
 
         Raises:
             CorruptLogError: a body is malformed.
         """
         self._sources.append((len(self._bodies), source))
-        self._read_bytes += read_bytes
+        self._read_bytes += block_bytes
         if len(self._bodies) >= _MAX_BODIES or self._read_bytes >= _BLOCK_BYTES:
             self.flush()
 

@@ -40,8 +40,8 @@ class ChangedFile:
     - `change_type`: None if the file has a column `_change_type`.
     - `path`: the path as in the log.
     - `partition_values`: None if a remove lacks them.
-    - `only_rows_vector`: the descriptor of a deletion vector that holds the only rows to read; None means all rows.
-    - `deletion_vector`: the descriptor of a deletion vector that holds the rows to leave out; None leaves out no row.
+    - `only_rows_vector`: the descriptor of a deletion vector. Only its rows are read; None means all rows.
+    - `deletion_vector`: the descriptor of a deletion vector. Its rows are left out; None leaves out no row.
     """
 
     version: int

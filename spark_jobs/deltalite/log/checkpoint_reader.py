@@ -72,7 +72,7 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
     """
     actions: list[Action] = []
     sidecars: list[str] = []
-    versions: list[Any] = []
+    named_versions: list[Any] = []
     kinds = (*_SMALL_KINDS, _CHECKPOINT_METADATA, _SIDECAR)
     for name in checkpoint.names:
         with _as_corrupt_checkpoint(store, name):
@@ -80,15 +80,17 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
                 if kind == _SIDECAR:
                     sidecars.append(_sidecar_file(body, name))
                 elif kind == _CHECKPOINT_METADATA:
-                    versions.append(body.get("version"))
+                    named_versions.append(body.get("version"))
                 else:
                     action = parse_action(kind, body, name)
                     actions += [action] if action is not None else []
-    if versions != [checkpoint.version] and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
+    is_confirmed = named_versions == [checkpoint.version]
+    if not is_confirmed and (named_versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
         raise _unreadable_error(
             store,
             checkpoint.names[0],
-            f"its checkpointMetadata actions name the versions {versions}, but its file name says {checkpoint.version}",
+            f"its checkpointMetadata actions name the versions {named_versions}, but its file name says "
+            f"{checkpoint.version}",
         )
     return CheckpointHead(actions=tuple(actions), sources=(*checkpoint.names, *sidecars))
 
@@ -187,11 +189,11 @@ def _blocks_of_kind(
 
 def _json_rows(store: LogStore, name: str, cls: type[AddFile | RemoveFile], schema: pa.Schema) -> Iterator[pa.Table]:
     builder = FileTableBuilder(cls)
-    for read_bytes, pairs in read_action_blocks(store, name):
+    for block_bytes, pairs in read_action_blocks(store, name):
         for kind, body in pairs:
             if kind == cls.action:
                 builder.append(body)
-        builder.end_block(name, read_bytes)
+        builder.end_block(name, block_bytes)
     yield builder.table().select(schema.names)
 
 
@@ -351,7 +353,7 @@ def _as_corrupt_checkpoint(store: LogStore, name: str) -> Iterator[None]:
 
 
 def _is_storage_failure(error: OSError) -> bool:
-    """Whether the operating system could not read an existing file. Arrow's errors for damaged data have no number."""
+    """Whether the operating system could not read an existing file. Arrow's errors for damaged data have no errno."""
     return error.errno is not None and not isinstance(error, FileNotFoundError | NotADirectoryError)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from deltalite.errors import VersionGapError
-from deltalite.log.commit_times import CommitTime, InCommitTimes, commit_times, in_commit_timestamp
+from deltalite.log.commit_times import CommitTime, InCommitSettings, in_commit_timestamp, timed_commits
 from deltalite.log.replay import read_commit_info
 from deltalite.storage.log_store import LogStore, StoredFile
 
@@ -31,7 +31,7 @@ class TimedCommitInfo:
     info: Mapping[str, Any]
     file_name: str
     file_time_ms: int
-    in_commit: InCommitTimes | None
+    in_commit: InCommitSettings | None
 
     @property
     def timestamp_ms(self) -> int:
@@ -46,15 +46,15 @@ class TimedCommitInfo:
 
 
 def commit_infos(
-    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None = None, after_version: int = -1
+    store: LogStore, *, up_to_version: int, in_commit: InCommitSettings | None = None, after_version: int = -1
 ) -> Iterator[TimedCommitInfo]:
     """Yield the provenance of commits, newest first, one read at a time.
 
     Args:
         store: the store of the table.
         up_to_version: the newest version, inclusive.
-        in_commit: the result of `in_commit_times` for the snapshot's protocol and metadata. A caller that does not use
-            the commit times can leave it out.
+        in_commit: the `in_commit_settings` of the snapshot. A caller that does not use the commit times can leave it
+            out.
         after_version: only commits above this version are read.
 
     Raises:
@@ -71,7 +71,7 @@ def commit_infos(
 
 
 def newest_commit_infos(
-    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None, max_commits: int
+    store: LogStore, *, up_to_version: int, in_commit: InCommitSettings | None, max_commits: int
 ) -> Iterator[TimedCommitInfo]:
     """Yield the same as `commit_infos` for at most `max_commits` commits. Several threads read ahead.
 
@@ -89,11 +89,11 @@ def newest_commit_infos(
 
 
 def _newest_first(store: LogStore, up_to_version: int) -> list[tuple[CommitTime, StoredFile]]:
-    return [(time, file) for time, file in reversed(commit_times(store)) if time.version <= up_to_version]
+    return [(time, file) for time, file in reversed(timed_commits(store)) if time.version <= up_to_version]
 
 
 def _read_timed_info(
-    store: LogStore, in_commit: InCommitTimes | None, commit: tuple[CommitTime, StoredFile]
+    store: LogStore, in_commit: InCommitSettings | None, commit: tuple[CommitTime, StoredFile]
 ) -> TimedCommitInfo | None:
     """Read the provenance of a commit. Return None if log cleanup has deleted the commit."""
     time, file = commit

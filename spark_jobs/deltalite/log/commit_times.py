@@ -48,7 +48,7 @@ class CommitTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InCommitTimes:
+class InCommitSettings:
     """The versions with an in-commit timestamp: `first_version` and all later versions.
 
     `enabled_at_ms` is the time of the commit `first_version` (milliseconds UTC), or None if all commits have in-commit
@@ -63,7 +63,7 @@ class InCommitTimes:
         return version >= self.first_version
 
 
-def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | None:
+def in_commit_settings(protocol: Protocol, metadata: Metadata) -> InCommitSettings | None:
     """Return the in-commit timestamp settings of a table; None if the modification times of files apply.
 
     Raises:
@@ -77,14 +77,14 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
         version = _integer_property(metadata, f"{ICT_ENABLEMENT_VERSION}{suffix}")
         time = _integer_property(metadata, f"{ICT_ENABLEMENT_TIMESTAMP}{suffix}")
         if version is None and time is None:
-            return InCommitTimes()
+            return InCommitSettings()
         if version is None or time is None:
             raise CorruptLogError(
                 "The table has only one of the properties delta.inCommitTimestampEnablementVersion and "
                 "delta.inCommitTimestampEnablementTimestamp, but needs both.",
                 remedy="Read by version, or repair the table's properties.",
             )
-        return InCommitTimes(first_version=version, enabled_at_ms=time)
+        return InCommitSettings(first_version=version, enabled_at_ms=time)
     return None
 
 
@@ -117,7 +117,7 @@ def file_times(commits: Iterable[tuple[int, StoredFile]]) -> list[CommitTime]:
     return times
 
 
-def commit_times(store: LogStore) -> list[tuple[CommitTime, StoredFile]]:
+def timed_commits(store: LogStore) -> list[tuple[CommitTime, StoredFile]]:
     """Return the commits in the log with the times of their files, in ascending order."""
     commits = list_log(store, 0).commits
     return [(time, commits[time.version]) for time in file_times((v, commits[v]) for v in sorted(commits))]
@@ -146,7 +146,7 @@ class Timeline:
     once.
     """
 
-    def __init__(self, store: LogStore, in_commit: InCommitTimes | None, *, rebuildable_only: bool = True) -> None:
+    def __init__(self, store: LogStore, in_commit: InCommitSettings | None, *, rebuildable_only: bool = True) -> None:
         listing = list_log(store, 0)
         candidates = rebuildable_versions(listing) if rebuildable_only else sorted(listing.commits)
         # A version has no time if only its checkpoint is left.

@@ -104,7 +104,7 @@ def is_newest(store: LogStore, position: LogPosition) -> bool:
 
 
 def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
-    """Yield the steps after `position`, in order; the caller's loop reads them one by one.
+    """Yield the steps after `position`, in order.
 
     1. The position's commit has another digest: the table was recreated.
     2. Otherwise, the next commit exists: yield commits. This is done even if the position has no digest, or if log

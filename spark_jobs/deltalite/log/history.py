@@ -12,17 +12,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltalite.log.commit_infos import commit_infos
-from deltalite.log.commit_times import InCommitTimes
+from deltalite.log.commit_times import InCommitSettings
 from deltalite.storage.log_store import LogStore
 
 
 def read_history(
-    store: LogStore, *, up_to_version: int, in_commit: InCommitTimes | None = None
+    store: LogStore, *, up_to_version: int, in_commit: InCommitSettings | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the entries from `up_to_version` (inclusive) back to the oldest commit in the log.
 
     `timestamp` is a datetime in UTC: the in-commit timestamp if `in_commit` covers the commit, else the time of the
-    commit's file. `in_commit` is the result of `in_commit_times` for the snapshot's protocol and metadata.
+    commit's file. `in_commit` are the `in_commit_settings` of the snapshot.
 
     Raises:
         CorruptLogError: a commit lacks its required in-commit timestamp, or a line before its provenance is malformed.

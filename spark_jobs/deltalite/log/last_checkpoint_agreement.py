@@ -1,8 +1,8 @@
 """Compares a checkpoint with `_last_checkpoint` if the version checksum contradicts the checkpoint.
 
 Checksums and checkpoints repeat the content of commits. After log cleanup, the commits cannot show which of the two is
-right. `_last_checkpoint` decides then: the checkpoint's writer recorded the number of files and the checkpoint's size
-in it. Protocol: Last Checkpoint File.
+right. `_last_checkpoint` decides then, because it records the checkpoint's number of files and size. Protocol: Last
+Checkpoint File.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class _State:
         """
         name, removed_in_commit = entry.file.name, set[str]()
         duplicate_check = DuplicateCheck(name) if entry.is_compaction else None
-        for read_bytes, pairs in read_action_blocks(store, name, entry.file.size_bytes):
+        for block_bytes, pairs in read_action_blocks(store, name, entry.file.size_bytes):
             for kind, body in pairs:
                 if kind in _FILE_KINDS:
                     key = _key_of(kind, body, name)
@@ -294,8 +294,8 @@ class _State:
                     action = parse_action(kind, body, name)
                     if action is not None:
                         self.apply_small(action)
-            self.adds.end_block(name, read_bytes)
-            self.removes.end_block(name, read_bytes)
+            self.adds.end_block(name, block_bytes)
+            self.removes.end_block(name, block_bytes)
             yield
 
     def _add(self, key: str, body: Mapping[str, Any], removed_in_commit: set[str]) -> None:

@@ -3,8 +3,7 @@
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
 replace it. These are another checkpoint of the version, an older checkpoint, or commits. The read fails only if no
 other files can rebuild the version. Some writers store checksums with wrong file counts. `_check_counts` lists the
-cases in which such a checksum is dropped. The version itself never changes. Protocol: Action Reconciliation, Version
-Checksum File.
+cases in which such a checksum is dropped. Protocol: Action Reconciliation, Version Checksum File.
 """
 
 from __future__ import annotations
@@ -170,13 +169,13 @@ class LogState:
             CorruptLogError: they differ, and only commits define them.
         """
         if self.checksum is not None:
-            in_checksum = comparable_parts(self.checksum.protocol, self.checksum.metadata)
-            in_log = comparable_parts(log.protocol, log.metadata)
-            key = next((key for key in in_checksum if in_checksum[key] != in_log[key]), None)
-            if key is not None:
+            checksum_parts = comparable_parts(self.checksum.protocol, self.checksum.metadata)
+            log_parts = comparable_parts(log.protocol, log.metadata)
+            name = next((name for name in checksum_parts if checksum_parts[name] != log_parts[name]), None)
+            if name is not None:
                 error = self._contradiction_error(
-                    f"the {key} {in_checksum[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
-                    f"{in_log[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
+                    f"the {name} {checksum_parts[name]!s:.{_MAX_SHOWN_CHARACTERS}}",
+                    f"{log_parts[name]!s:.{_MAX_SHOWN_CHARACTERS}}",
                 )
                 self._reject_replaceable_file(error)
                 raise error  # the checksum cannot be dropped: callers may already use its protocol and metadata

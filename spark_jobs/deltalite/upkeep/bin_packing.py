@@ -2,8 +2,8 @@
 
 The optimize command plans with these rules (`optimize_plan.py`), and so does the prediction of the health report
 (`optimize_prediction.py`). The rules take columns of values, so the prediction needs no object for each file. Each
-column is a list, in the order of planning: oldest file first, then by path. A row is a position in these lists. Files
-without live rows are left out.
+column is a list, in the order of planning: oldest file first, then by path. The index of a file is its position in
+these lists. Files without live rows are left out.
 """
 
 from __future__ import annotations
@@ -51,46 +51,46 @@ class FilesToCluster:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class RowBin:
-    """The rows of a bin, and its unused bytes. `room` is 0 if the bin was closed because too many bins were open."""
+class IndexBin:
+    """The files of a bin, and its unused bytes. `room` is 0 if the bin was closed because too many bins were open."""
 
-    rows: list[int]
+    indexes: list[int]
     room: int = 0
 
 
-def pack(files: FilesToPack, *, target_bytes: int) -> Iterator[RowBin]:
+def pack(files: FilesToPack, *, target_bytes: int) -> Iterator[IndexBin]:
     """Yield the bins of about `target_bytes` that an optimize rewrites.
 
     The `room` of a bin is less than the live bytes of each unpacked file that stays in the same partition.
     """
-    rows_of_partition: dict[Hashable, list[int]] = {}
-    for row, partition in enumerate(files.partitions):
-        rows_of_partition.setdefault(partition, []).append(row)
-    for rows in rows_of_partition.values():
-        if len(rows) > 1 or files.has_too_many_deleted[rows[0]]:
-            yield from _pack_partition(files, rows, target_bytes)
+    indexes_of_partition: dict[Hashable, list[int]] = {}
+    for index, partition in enumerate(files.partitions):
+        indexes_of_partition.setdefault(partition, []).append(index)
+    for indexes in indexes_of_partition.values():
+        if len(indexes) > 1 or files.has_too_many_deleted[indexes[0]]:
+            yield from _pack_partition(files, indexes, target_bytes)
 
 
-def _pack_partition(files: FilesToPack, rows: Sequence[int], target_bytes: int) -> list[RowBin]:
-    packed_at_ms = max((files.modified_ms[row] for row in rows if files.is_packed[row]), default=None)
-    rewritten, unchanged = list[RowBin](), list[RowBin]()
-    for row_bin in fill_bins(rows, files.live_bytes, target_bytes):
-        is_rewritten = _is_new_combination(files, row_bin.rows, packed_at_ms) or any(
-            files.has_too_many_deleted[row] for row in row_bin.rows
+def _pack_partition(files: FilesToPack, indexes: Sequence[int], target_bytes: int) -> list[IndexBin]:
+    packed_at_ms = max((files.modified_ms[index] for index in indexes if files.is_packed[index]), default=None)
+    rewritten, unchanged = list[IndexBin](), list[IndexBin]()
+    for index_bin in fill_bins(indexes, files.live_bytes, target_bytes):
+        is_rewritten = _is_new_combination(files, index_bin.indexes, packed_at_ms) or any(
+            files.has_too_many_deleted[index] for index in index_bin.indexes
         )
-        (rewritten if is_rewritten else unchanged).append(row_bin)
+        (rewritten if is_rewritten else unchanged).append(index_bin)
     unpacked_bytes = (
-        files.live_bytes[row] for row_bin in unchanged for row in row_bin.rows if not files.is_packed[row]
+        files.live_bytes[index] for index_bin in unchanged for index in index_bin.indexes if not files.is_packed[index]
     )
     # The recorded room is less than the smallest unpacked file that stays. Otherwise the next run would take this
     # file for a new one that fits.
     max_room = max(0, min(unpacked_bytes, default=target_bytes) - 1)
-    for row_bin in rewritten:
-        row_bin.room = min(row_bin.room, max_room)
+    for index_bin in rewritten:
+        index_bin.room = min(index_bin.room, max_room)
     return rewritten
 
 
-def _is_new_combination(files: FilesToPack, rows: Sequence[int], packed_at_ms: int | None) -> bool:
+def _is_new_combination(files: FilesToPack, indexes: Sequence[int], packed_at_ms: int | None) -> bool:
     """Whether the bin combines files that no earlier run has combined or considered.
 
     The last packing of a partition (at `packed_at_ms`) considered every older file, except files that were added while
@@ -98,75 +98,75 @@ def _is_new_combination(files: FilesToPack, rows: Sequence[int], packed_at_ms: i
     rewrite them. A file that was added while the packing ran joins the bin if it fits into the recorded room.
     """
     if packed_at_ms is None:
-        return len(rows) > 1
-    unpacked = [row for row in rows if not files.is_packed[row]]
-    room = max((files.rooms[row] for row in rows if files.is_packed[row]), default=0)
-    has_new_file = any(files.modified_ms[row] > packed_at_ms or files.live_bytes[row] <= room for row in unpacked)
-    return len(unpacked) > 1 or (len(rows) > 1 and has_new_file)
+        return len(indexes) > 1
+    unpacked = [index for index in indexes if not files.is_packed[index]]
+    room = max((files.rooms[index] for index in indexes if files.is_packed[index]), default=0)
+    has_new_file = any(files.modified_ms[index] > packed_at_ms or files.live_bytes[index] <= room for index in unpacked)
+    return len(unpacked) > 1 or (len(indexes) > 1 and has_new_file)
 
 
-def rows_to_cluster(
+def indexes_to_cluster(
     files: FilesToCluster, *, columns: Sequence[str], provider: str, cube_bytes: int, full: bool
 ) -> list[int]:
-    """Return the rows of the files that new cubes take, as `plan_clustering` describes it."""
+    """Return the indexes of the files that new cubes take, as `plan_clustering` describes it."""
     cubes: dict[str, list[int]] = {}
     unclustered: list[int] = []
     otherwise_clustered: list[int] = []
     wanted_columns = list(columns)
     facts = zip(files.cube_ids, files.cube_columns, files.providers, files.has_too_many_deleted, strict=True)
-    for row, (cube_id, cube_columns, file_provider, has_too_many_deleted) in enumerate(facts):
+    for index, (cube_id, cube_columns, file_provider, has_too_many_deleted) in enumerate(facts):
         if file_provider is not None and file_provider != provider:
-            otherwise_clustered.append(row)
+            otherwise_clustered.append(index)
         # A file with the tags of a Z order, but without a provider, is not clustered.
         elif file_provider is None or cube_id is None or cube_columns is None:
-            unclustered.append(row)
+            unclustered.append(index)
         elif cube_columns != wanted_columns:
-            otherwise_clustered.append(row)
+            otherwise_clustered.append(index)
         elif has_too_many_deleted:
-            unclustered.append(row)
+            unclustered.append(index)
         else:
-            cubes.setdefault(cube_id, []).append(row)
-    sized_cubes = ((sum(files.size_bytes[row] for row in rows), rows) for rows in cubes.values())
-    small_cubes = [(size, rows) for size, rows in sized_cubes if 2 * size < cube_bytes]
+            cubes.setdefault(cube_id, []).append(index)
+    sized_cubes = ((sum(files.size_bytes[index] for index in indexes), indexes) for indexes in cubes.values())
+    small_cubes = [(size, indexes) for size, indexes in sized_cubes if 2 * size < cube_bytes]
     if full:
         is_in_order = not unclustered and not otherwise_clustered and len(small_cubes) <= 1
         if is_in_order:
             return []
-        return sorted(unclustered + otherwise_clustered + [row for _, rows in small_cubes for row in rows])
-    new_bytes = sum(files.size_bytes[row] for row in unclustered)
-    joining_rows: list[int] = []
-    for size, rows in sorted(small_cubes, key=lambda sized_cube: sized_cube[0]):
+        return sorted(unclustered + otherwise_clustered + [index for _, indexes in small_cubes for index in indexes])
+    new_bytes = sum(files.size_bytes[index] for index in unclustered)
+    joining_indexes: list[int] = []
+    for size, indexes in sorted(small_cubes, key=lambda sized_cube: sized_cube[0]):
         if size > new_bytes:
             break
-        joining_rows += rows
+        joining_indexes += indexes
         new_bytes += size
-    return sorted(unclustered + joining_rows)
+    return sorted(unclustered + joining_indexes)
 
 
-def fill_bins(rows: Sequence[int], live_bytes: Sequence[int], max_bytes: int) -> list[RowBin]:
-    """Put each row into the first open bin that has room for it, and return the bins.
+def fill_bins(indexes: Sequence[int], live_bytes: Sequence[int], max_bytes: int) -> list[IndexBin]:
+    """Put each file into the first open bin that has room for it, and return the bins.
 
-    Each bin has up to `max_bytes`, or one larger file. Most files fit into the newest bin only, and this case must be
-    fast: `largest_earlier` is the largest room of the other open bins.
+    Each bin has up to `max_bytes`, or one larger file. Most files fit into the newest bin only. `largest_earlier`, the
+    largest room of the other open bins, makes this case fast.
     """
     bins: list[list[int]] = []
     rooms: dict[int, int] = {}  # by the number of an open bin; the newest bin comes last
     newest, largest_earlier = -1, -1
-    for row in rows:
-        size = live_bytes[row]
+    for index in indexes:
+        size = live_bytes[index]
         if size > largest_earlier and size <= rooms.get(newest, -1):
-            bins[newest].append(row)
+            bins[newest].append(index)
             rooms[newest] -= size
             continue
         number = next((n for n, room in rooms.items() if size <= room), None) if size <= largest_earlier else None
         if number is not None:
-            bins[number].append(row)
+            bins[number].append(index)
             rooms[number] -= size
         else:
             newest = len(bins)
-            bins.append([row])
+            bins.append([index])
             rooms[newest] = max_bytes - size
             if len(rooms) > _MAX_OPEN_BINS:
                 del rooms[min(rooms, key=rooms.__getitem__)]
         largest_earlier = max((room for n, room in rooms.items() if n != newest), default=-1)
-    return [RowBin(rows=bin_rows, room=max(0, rooms.get(n, 0))) for n, bin_rows in enumerate(bins)]
+    return [IndexBin(indexes=bin_indexes, room=max(0, rooms.get(n, 0))) for n, bin_indexes in enumerate(bins)]

@@ -33,7 +33,7 @@ def protected_before(protocol: Protocol, configuration: Mapping[str, str]) -> in
 def supports_each_version(store: LogStore, versions: Iterable[int]) -> bool:
     """Whether each version has a checksum, and this release can write a table with its protocol and metadata.
 
-    The function reads the newest version first, because the last protected versions used the dropped feature.
+    The check begins at the newest version, which most likely used the dropped feature.
     """
     return all(_supports_version(store, version) for version in sorted(set(versions), reverse=True))
 

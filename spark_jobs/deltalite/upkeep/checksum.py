@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
+from deltalite.log.commit_times import in_commit_settings, in_commit_timestamp
 from deltalite.log.version_checksum import VersionChecksum
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import supported_features
@@ -61,7 +61,7 @@ def _write(
         num_deletion_vectors=counts.vectors if has_vectors else None,
         txn_id=commit_info.get("txnId"),
     )
-    times = in_commit_times(protocol, metadata)
-    has_time = times is not None and times.covers(version)
+    in_commit = in_commit_settings(protocol, metadata)
+    has_time = in_commit is not None and in_commit.covers(version)
     time_ms = in_commit_timestamp(commit_info, commit_name(version)) if has_time else None
     return store.write_if_absent(checksum_name(version), checksum.to_bytes(in_commit_timestamp_ms=time_ms))

@@ -26,7 +26,7 @@ from itertools import takewhile
 
 from deltalite.errors import CorruptCheckpointError, UnsupportedFeatureError
 from deltalite.log.checkpoint_reader import sidecar_names
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
 from deltalite.log.segment import find_segment
 from deltalite.protocol import properties as props
@@ -70,7 +70,7 @@ class CleanupResult:
 def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> CleanupResult:
     """Delete the expired log files of a table; `snapshot` is its newest known version.
 
-    It deletes at most `at_most` log files, the oldest first, and sidecars only if no expired log file remains. It
+    It deletes at most `at_most` log files, the oldest first. If no expired log file remains, it deletes sidecars. It
     ignores `at_most` if checkpoint protection requires the deletion of all protected history at once.
 
     Raises:
@@ -138,7 +138,7 @@ def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, lis
     that would become the oldest.
     """
     store = snapshot.store
-    timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
+    timeline = Timeline(store, in_commit_settings(snapshot.protocol, snapshot.metadata))
     cutoff_commit = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
     if cutoff_commit is None:
         return None

@@ -4,9 +4,9 @@ A writer usually knows the checksum of the version below its commit, and the con
 `state_after_commit` sends no request. Otherwise `derive_state` takes four requests after a small commit: it lists the
 log once, and reads three small files.
 
-The derivation requires that this library made the checksum and all these commits: its commits remove only existing
-files and add only new files. A checksum of another writer may be wrong, and a commit of another writer may add an
-existing file again. Protocol: Version Checksum File.
+The derivation requires that this library made the checksum and all these commits, which remove only existing files and
+add only new files. A checksum of another writer may be wrong, and a commit of another writer may add an existing file
+again. Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -126,16 +126,16 @@ def _state_after_commit(
     state: DerivedState, actions: Iterable[tuple[str, Mapping[str, Any]]], commit_name: str
 ) -> DerivedState | None:
     """Return the state after a commit, or None if another writer made the commit or its counts are unknown."""
-    newest: dict[str, Any] = {"commit_info": {}}
+    changes: dict[str, Any] = {"commit_info": {}}
 
     def collect_small_actions() -> Iterator[tuple[str, Mapping[str, Any]]]:
         for kind, body in actions:
             if kind == CommitInfo.action:
-                newest["commit_info"] = body
+                changes["commit_info"] = body
             elif kind in (Protocol.action, Metadata.action):
                 name = "protocol" if kind == Protocol.action else "metadata"
-                newest[name] = parse_action(kind, body, commit_name)
+                changes[name] = parse_action(kind, body, commit_name)
             yield kind, body
 
     counts = counts_after_commit(state.counts, collect_small_actions())
-    return None if counts is None else replace(state, counts=counts, **newest)
+    return None if counts is None else replace(state, counts=counts, **changes)

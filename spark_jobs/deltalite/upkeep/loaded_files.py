@@ -30,7 +30,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 _APP_ID_BYTES = LOADED_FILES_APP_ID.encode()
 
 
-def check_has_record(snapshot: Snapshot) -> None:
+def check_record_not_lost(snapshot: Snapshot) -> None:
     """Check that a table without a record of loaded files never had one, as far as its log goes back.
 
     A transaction names the manifest of a version. An engine removes the transaction if the table had

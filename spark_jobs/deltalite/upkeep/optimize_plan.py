@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, gt
 
-from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, RowBin, fill_bins, pack, rows_to_cluster
+from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, IndexBin, fill_bins, indexes_to_cluster, pack
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
@@ -78,8 +78,7 @@ class Candidate:
 class Bin:
     """Files of one partition that are rewritten into `outputs` new files.
 
-    `room` is the number of unused bytes. It is 0 if the bin was closed because too many bins were open. In the result
-    of `plan_bins`, it is less than the live bytes of each unpacked small file that stays in the partition.
+    `room` is the number of unused bytes, as in `IndexBin` and `pack`.
     """
 
     files: tuple[Candidate, ...]
@@ -125,7 +124,7 @@ def plan_bins(files: Iterable[Candidate], *, target_bytes: int, min_bytes: int, 
         is_packed=[file.tags.get(TARGET_SIZE_TAG) == str(target_bytes) for file in ordered],
         rooms=[recorded_room(file.tags.get(ROOM_TAG)) for file in ordered],
     )
-    return [_bin_of(row_bin, ordered) for row_bin in pack(columns, target_bytes=target_bytes)]
+    return [_bin_of(index_bin, ordered) for index_bin in pack(columns, target_bytes=target_bytes)]
 
 
 def recorded_room(text: str | None) -> int:
@@ -179,8 +178,8 @@ def plan_clustering(
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
     New cubes take the files that are in no cube, and files with too many deleted rows. A cube of less than half of
-    `cube_bytes` is small. Small cubes join these files, the smallest cube first. A cube joins only if it is not larger
-    than these files and the joined cubes together. So each row is rewritten a few times while the table grows, and not
+    `cube_bytes` is small. Small cubes join these files, the smallest cube first. A cube joins if it is at most as large
+    as these files and the joined cubes together. So each row is rewritten a few times while the table grows, and not
     with each batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they
     are.
 
@@ -196,8 +195,8 @@ def plan_clustering(
         cube_columns=[parsed_cube_columns(file.tags.get(CUBE_COLUMNS_TAG)) for file in live_files],
         providers=[file.clustering_provider for file in live_files],
     )
-    rows = rows_to_cluster(file_columns, columns=columns, provider=provider, cube_bytes=cube_bytes, full=full)
-    return _cube_bins([live_files[row] for row in rows], target_bytes=target_bytes, cube_bytes=cube_bytes)
+    indexes = indexes_to_cluster(file_columns, columns=columns, provider=provider, cube_bytes=cube_bytes, full=full)
+    return _cube_bins([live_files[index] for index in indexes], target_bytes=target_bytes, cube_bytes=cube_bytes)
 
 
 def parsed_cube_columns(text: str | None) -> list[object] | None:
@@ -211,8 +210,8 @@ def parsed_cube_columns(text: str | None) -> list[object] | None:
 
 def _cube_bins(files: Sequence[Candidate], *, target_bytes: int, cube_bytes: int) -> list[Bin]:
     """Return the files in bins of up to `cube_bytes`, with the number of new files for each bin."""
-    row_bins = fill_bins(range(len(files)), [file.live_bytes for file in files], cube_bytes)
-    cubes = (_bin_of(row_bin, files) for row_bin in row_bins)
+    index_bins = fill_bins(range(len(files)), [file.live_bytes for file in files], cube_bytes)
+    cubes = (_bin_of(index_bin, files) for index_bin in index_bins)
     return [replace(cube, outputs=cube_outputs(cube.live_bytes, target_bytes)) for cube in cubes]
 
 
@@ -264,5 +263,5 @@ def _with_live_rows(files: Iterable[Candidate]) -> list[Candidate]:
     return sorted((file for file in files if not file.is_empty), key=lambda f: (f.modified_ms, f.path, f.number))
 
 
-def _bin_of(row_bin: RowBin, files: Sequence[Candidate]) -> Bin:
-    return Bin(files=tuple(files[row] for row in row_bin.rows), room=row_bin.room)
+def _bin_of(index_bin: IndexBin, files: Sequence[Candidate]) -> Bin:
+    return Bin(files=tuple(files[index] for index in index_bin.indexes), room=index_bin.room)

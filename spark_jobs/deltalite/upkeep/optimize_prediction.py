@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalite.columnar.skipping.files import group_by_partition
 from deltalite.log.file_table import STRING_MAP, deleted_rows_by_file
 from deltalite.protocol.clustering import CLUSTERING_PROVIDER
-from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, fill_bins, pack, rows_to_cluster
+from deltalite.upkeep.bin_packing import FilesToCluster, FilesToPack, fill_bins, indexes_to_cluster, pack
 from deltalite.upkeep.optimize_candidates import files_to_pack
 from deltalite.upkeep.optimize_plan import (
     CUBE_COLUMNS_TAG,
@@ -80,8 +80,8 @@ def predict_packing(
     bins = list(pack(columns, target_bytes=target_bytes))
     sizes = _numbers(live["size"])
     return Prediction(
-        files=sum(len(row_bin.rows) for row_bin in bins) + empty_files,
-        size_bytes=sum(sizes[row] for row_bin in bins for row in row_bin.rows),
+        files=sum(len(index_bin.indexes) for index_bin in bins) + empty_files,
+        size_bytes=sum(sizes[index] for index_bin in bins for index in index_bin.indexes),
         new_files=len(bins),
     )
 
@@ -104,7 +104,7 @@ def predict_clustering(
     empty_files, live = _without_empty_files(considered, max_deleted_ratio)
     live = _in_order(live)
     sizes = _numbers(live["size"])
-    rows = rows_to_cluster(
+    indexes = indexes_to_cluster(
         FilesToCluster(
             size_bytes=sizes,
             has_too_many_deleted=_booleans(live["hasTooManyDeleted"]),
@@ -118,11 +118,11 @@ def predict_clustering(
         full=False,
     )
     live_bytes = _live_bytes(live)
-    bins = fill_bins(rows, live_bytes, cube_bytes)
+    bins = fill_bins(indexes, live_bytes, cube_bytes)
     return Prediction(
-        files=len(rows) + empty_files,
-        size_bytes=sum(sizes[row] for row in rows),
-        new_files=sum(cube_outputs(sum(live_bytes[row] for row in cube.rows), target_bytes) for cube in bins),
+        files=len(indexes) + empty_files,
+        size_bytes=sum(sizes[index] for index in indexes),
+        new_files=sum(cube_outputs(sum(live_bytes[index] for index in cube.indexes), target_bytes) for cube in bins),
     )
 
 
@@ -166,12 +166,11 @@ def _live_bytes(files: pa.Table) -> list[int]:
         pc.if_else(pc.fill_null(has_records, False), pc.max_element_wise(files["size"], 1), files["size"])
     )
     has_deleted = pc.and_(pc.fill_null(has_records, False), pc.not_equal(files["deleted"], 0))
-    rows = pc.indices_nonzero(has_deleted)
-    numbers = zip(
-        _numbers(rows), _numbers(files["records"].take(rows)), _numbers(files["deleted"].take(rows)), strict=True
-    )
-    for row, records, deleted in numbers:  # the products may exceed 64 bits
-        live_bytes[row] = max(1, sizes[row] * (records - deleted) // records)
+    indexes = pc.indices_nonzero(has_deleted)
+    records, deleted = _numbers(files["records"].take(indexes)), _numbers(files["deleted"].take(indexes))
+    for index, all_rows, deleted_rows in zip(_numbers(indexes), records, deleted, strict=True):
+        # The products may exceed 64 bits.
+        live_bytes[index] = max(1, sizes[index] * (all_rows - deleted_rows) // all_rows)
     return live_bytes
 
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from deltalite.columnar.deletion_vectors.descriptors import file_name
 from deltalite.errors import CorruptLogError
 from deltalite.log.action_files import read_actions
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
 from deltalite.protocol.paths import is_inside, name_in_table
@@ -234,7 +234,7 @@ def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredF
 
 def newest_version_at(snapshot: Snapshot, moment_ms: int) -> int | None:
     """Return the newest version committed at or before a time, among the commits in the log."""
-    in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
+    in_commit = in_commit_settings(snapshot.protocol, snapshot.metadata)
     commit = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
     return None if commit is None else commit.version
 

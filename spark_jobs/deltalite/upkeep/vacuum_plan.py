@@ -80,13 +80,13 @@ class VacuumPlan:
 class _ListedFolder:
     """The modification time of a folder, and facts about its content.
 
-    `was_empty` is True if the listing of the folder contains nothing to delete or to list. `has_more` is True if the
-    folder contains entries that a vacuum never deletes.
+    `was_empty` is True if the listing of the folder contains nothing to delete or to list. `has_kept_entries` is True
+    if a vacuum never deletes some of the entries.
     """
 
     modified_ms: int
     was_empty: bool
-    has_more: bool
+    has_kept_entries: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class ListingBuilder:
             self._folders[folder.name] = _ListedFolder(
                 modified_ms=self._times.get(folder.name, 0),
                 was_empty=not (indexes or subfolders),
-                has_more=folder.has_more or is_another_table or has_hidden_entries,
+                has_kept_entries=folder.has_more or is_another_table or has_hidden_entries,
             )
         if indexes:
             columns: tuple[Sequence[object], ...] = (folder.bases, folder.sizes, folder.times_ms)
@@ -159,15 +159,14 @@ def plan_full_vacuum(
     is_staging = pc.starts_with(listing.files["name"], f"{STAGING_DIR}/")
     data_files, staged_files = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
     is_deleted = _deletion_mask(data_files, names, retention)
-    recent_stagings = _recent_stagings(staged_files, listing.folders, retention.unnamed_before_ms)
-    is_recent = pa.array(
-        [_staging_of(name) in recent_stagings for name in staged_files["name"].to_pylist()], pa.bool_()
-    )
+    recent_folders = _recent_staging_folders(staged_files, listing.folders, retention.unnamed_before_ms)
+    staged_names = staged_files["name"].to_pylist()
+    is_recent = pa.array([_staging_folder_of(name) in recent_folders for name in staged_names], pa.bool_())
     files_to_delete = pa.concat_tables([data_files.filter(is_deleted), staged_files.filter(pc.invert(is_recent))])
     files_to_keep = pa.concat_tables([data_files.filter(pc.invert(is_deleted)), staged_files.filter(is_recent)])
     return VacuumPlan(
         files=files_to_delete.select(PLANNED_SCHEMA.names),
-        folders=_empty_folders(listing.folders, files_to_keep["name"], recent_stagings, retention.unnamed_before_ms),
+        folders=_empty_folders(listing.folders, files_to_keep["name"], recent_folders, retention.unnamed_before_ms),
         listed_folders=len(listing.folders) + 1,
         swept_version=swept_version,
     )
@@ -188,14 +187,14 @@ def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> 
     return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
 
 
-def _recent_stagings(files: pa.Table, folders: Mapping[str, _ListedFolder], before_ms: int) -> set[str]:
+def _recent_staging_folders(files: pa.Table, folders: Mapping[str, _ListedFolder], before_ms: int) -> set[str]:
     """Return the recent staging folders: the folder or an entry in it was modified at or after `before_ms`."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
     entries = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
-    return {_staging_of(name) for name, modified_ms in entries if modified_ms >= before_ms} - {STAGING_DIR}
+    return {_staging_folder_of(name) for name, modified_ms in entries if modified_ms >= before_ms} - {STAGING_DIR}
 
 
-def _staging_of(name: str) -> str:
+def _staging_folder_of(name: str) -> str:
     """Return the staging folder that contains a name. Each write uses a separate staging folder."""
     return "/".join(name.split("/", 2)[:2])
 
@@ -203,7 +202,7 @@ def _staging_of(name: str) -> str:
 def _empty_folders(
     folders: Mapping[str, _ListedFolder],
     names_to_keep: pa.ChunkedArray,
-    recent_stagings: Collection[str],
+    recent_staging_folders: Collection[str],
     before_ms: int,
 ) -> tuple[str, ...]:
     """Return the folders in which nothing stays, the deepest first."""
@@ -211,7 +210,8 @@ def _empty_folders(
     occupied = set(pc.unique(pc.replace_substring_regex(names_in_folders, r"/[^/]*$", "")).to_pylist())
     for name, folder in folders.items():
         is_recent = folder.was_empty and folder.modified_ms >= before_ms
-        if folder.has_more or is_recent or (is_staged(name) and _staging_of(name) in recent_stagings):
+        is_recent_staging = is_staged(name) and _staging_folder_of(name) in recent_staging_folders
+        if folder.has_kept_entries or is_recent or is_recent_staging:
             occupied.add(name)
     parents = {parent for name in occupied for parent in _parents(name)}
     return tuple(sorted(folders.keys() - occupied - parents, key=lambda name: (-name.count("/"), name)))

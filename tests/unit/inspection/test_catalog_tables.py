@@ -29,8 +29,8 @@ def test_delta_tables_have_addresses_and_names_and_other_entries_have_rows():
         },
     )
     assert tables.addresses == ("s3://lake/orders", "/lake/a b%20ü", "s3a://lake/orders/")
-    assert tables.named(TableRow(table="s3://lake/orders")).name == "lake.sales.orders, lake.sales.same"
-    assert tables.named(TableRow(table="/lake/a b%20ü")).name == "lake.sales.local"
+    assert tables.with_name(TableRow(table="s3://lake/orders")).name == "lake.sales.orders, lake.sales.same"
+    assert tables.with_name(TableRow(table="/lake/a b%20ü")).name == "lake.sales.local"
     assert {row.name: (row.table, row.status, row.skip_reason) for row in tables.other_rows} == {
         "lake.sales.parquet": ("lake.sales.parquet", Status.SKIPPED, "its format is parquet"),
         "lake.sales.view": ("lake.sales.view", Status.SKIPPED, "it is a view"),
@@ -39,7 +39,7 @@ def test_delta_tables_have_addresses_and_names_and_other_entries_have_rows():
     }
     assert tables.other_rows[-1].error.is_retryable
     skipped = tables.other_rows[0]
-    assert (skipped.label, tables.named(TableRow(table="/lake/a b%20ü")).label) == (
+    assert (skipped.label, tables.with_name(TableRow(table="/lake/a b%20ü")).label) == (
         "lake.sales.parquet", "lake.sales.local (/lake/a b%20ü)",
     )  # fmt: skip
     assert (skipped.as_dict()["reason"], skipped.summary) == ("its format is parquet",) * 2

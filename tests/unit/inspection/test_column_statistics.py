@@ -68,7 +68,7 @@ def test_files_without_removed_rows_have_exact_statistics():
 @pytest.mark.parametrize(
     "text", [None, "", "no json", "[]", "{}", '{"numRecords": 10}', stats(nulls="x", low={}, high=[])]
 )
-def test_a_file_without_statistics_makes_them_unknown(text):
+def test_one_file_without_statistics_makes_the_column_unknown(text):
     assert statistics_of_files("long", stats(low=3, high=9, nulls=2), text) == ColumnStatistics(nulls=None)
 
 
@@ -104,7 +104,7 @@ def test_the_values_of_a_file_with_a_deletion_vector_are_only_bounds():
         (None, ColumnStatistics(nulls=None)),
     ],
 )
-def test_with_a_deletion_vector_a_null_count_is_exact_only_if_no_row_or_every_row_is_null(nulls, expected):
+def test_with_a_deletion_vector_a_null_count_is_exact_if_no_row_or_every_row_is_null(nulls, expected):
     statistics = statistics_of_files("boolean", stats(nulls=nulls, tightBounds=False), deletion_vector=VECTOR)
     assert statistics == expected
 

@@ -13,7 +13,7 @@ NO_COUNTS = ("-1", "1.5", "١٢", "9" * 20, None, [], {})
     ("read_version", "expected"),
     [(6, 0), (4, 2), (-1, 0), (7, 0), (8, 0), (None, 0), (True, 0), ("4", 0), (4.0, 0)],
 )
-def test_versions_of_other_writers_are_counted_only_if_the_read_version_is_below_the_commit(read_version, expected):
+def test_versions_of_other_writers_are_counted_from_a_read_version_below_the_commit(read_version, expected):
     assert effort_of(7, {"readVersion": read_version}).versions_meanwhile == expected
 
 

@@ -40,8 +40,7 @@ def test_an_empty_table_has_zeros():
     assert read_totals(load(create(new_store()))) == FileTotals(files=0, size_bytes=0, rows=0, deleted_rows=0)
 
 
-def test_blocks_of_a_damaged_log_file_do_not_count(monkeypatch):
-    """The file list comes from other log files when a compaction cannot be read for its statistics."""
+def test_the_totals_are_right_if_a_compaction_is_damaged_before_its_statistics_are_read(monkeypatch):
     monkeypatch.setattr(replay, "_MAX_HELD_BYTES", -1)
     store = append_files(create(new_store()), 3)
     write_compaction(store, 1, 3)

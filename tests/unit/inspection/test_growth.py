@@ -107,7 +107,7 @@ def test_a_read_ignores_an_earlier_result_of_a_later_version():
     assert read_growth(snapshot, totals, earlier=later) == read_growth(snapshot, totals)
 
 
-def test_optimizes_and_the_versions_that_the_log_can_rebuild_are_named():
+def test_growth_lists_the_optimizes_and_the_rebuildable_versions():
     store = changed_table()
     earlier = growth_of(store)
     assert (earlier.optimizes, earlier.readable) == ((3,), ((0, 5),))
@@ -119,7 +119,7 @@ def test_optimizes_and_the_versions_that_the_log_can_rebuild_are_named():
     assert (later.optimizes, later.readable) == ((3, 6), ((4, 6),))
 
 
-def test_rows_are_unknown_before_a_removal_without_statistics():
+def test_missing_numbers_of_a_removal_come_from_the_commit_that_added_the_file():
     store = create(new_store())
     commit_actions(store, sized("a", 100))
     write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)

@@ -138,7 +138,7 @@ def test_a_second_measure_reads_only_the_new_commits_to_find_the_last_vacuum():
     assert recreated.last_vacuum is None
 
 
-def test_without_a_vacuum_in_the_newest_commits_the_file_of_the_last_vacuum_has_its_time():
+def test_last_vacuum_info_gives_the_time_if_the_newest_commits_have_no_vacuum():
     store = table(add("a"))
     store.write(LAST_VACUUM, b"{}")
     vacuum = find_last_vacuum(Snapshot.load(store))

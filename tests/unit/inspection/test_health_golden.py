@@ -31,8 +31,8 @@ def test_a_table_of_another_engine_is_measured(golden, name):
     if measured.rows is not None:
         assert measured.rows - measured.deleted_rows == expected["num_rows"]
 
-    all_are_small = health(path, target_file_size=2**60)
-    assert (all_are_small.small_files, all_are_small.small_bytes) == (measured.files, measured.size_bytes)
+    with_huge_target = health(path, target_file_size=2**60)
+    assert (with_huge_target.small_files, with_huge_target.small_bytes) == (measured.files, measured.size_bytes)
     assert health(path, target_file_size=1).small_bytes == 0
 
     before_all_commits = health(path, now_ms=0)

@@ -99,10 +99,10 @@ def test_a_preview_ends_at_each_limit(tmp_path, monkeypatch):
     commit_actions(store, write_data_file(store, "b.parquet", list(range(150)), ["n" * 100] * 150))
     result = preview_of(store, 2)
     assert (len(result.rows), result.limit) == (100, Limit.ROWS)
-    for where, times in (("id = 149", [0.0, 0.0, 100.0]), ("id = 999", [0.0, 100.0, 100.0])):
+    for condition, times, row_count in (("id = 149", [0.0, 0.0, 100.0], 1), ("id = 999", [0.0, 100.0, 100.0], 0)):
         clock = iter(times)
-        result = preview_of(store, 2, where, clock=lambda clock=clock: next(clock))
-        assert (len(result.rows), result.limit) == (1 if where == "id = 149" else 0, Limit.SECONDS)
+        result = preview_of(store, 2, condition, clock=lambda clock=clock: next(clock))
+        assert (len(result.rows), result.limit) == (row_count, Limit.SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(preview, "MAX_READ_BYTES", 1)
         assert preview_of(store, 2, "id = 149").limit is Limit.BYTES

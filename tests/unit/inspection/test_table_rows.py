@@ -32,7 +32,7 @@ def test_an_error_of_a_row_is_one_bounded_line_without_secrets_and_control_chara
         ({"files_to_rewrite": 2, "new_files": 1, "commits_since_checkpoint": 1, "dead_bytes": MIB}, 9 * MIB),
     ],
 )
-def test_the_gain_is_the_dead_bytes_and_4_mib_for_each_file_or_commit_less(measures, gain_bytes):
+def test_the_gain_is_the_dead_bytes_and_4_mib_for_each_saved_file_or_commit(measures, gain_bytes):
     nothing = {"files_to_rewrite": 0, "new_files": 0, "commits_since_checkpoint": 0, "dead_bytes": 0}
     assert TableHealth(**{**HEALTH, **nothing, **measures}).gain_bytes == gain_bytes
 

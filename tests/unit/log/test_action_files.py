@@ -26,12 +26,12 @@ def store_with(data):
     return store
 
 
-@given(data=st.binary(max_size=200), newlines=st.lists(st.integers(0, 200), max_size=8), block=st.integers(1, 64))
-def test_blocks_have_whole_lines_and_concatenate_to_the_file(data, newlines, block):
+@given(data=st.binary(max_size=200), newlines=st.lists(st.integers(0, 200), max_size=8), size=st.integers(1, 64))
+def test_blocks_have_whole_lines_and_concatenate_to_the_file(data, newlines, size):
     for position in newlines:
         data = data[:position] + b"\n" + data[position:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(action_files, "_BLOCK_BYTES", block)
+        patch.setattr(action_files, "_BLOCK_BYTES", size)
         blocks = list(read_blocks(store_with(data), "_delta_log/x.json"))
     assert b"".join(blocks) == data
     assert all(block.endswith(b"\n") for block in blocks[:-1])

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from deltalite.log.commit_infos import commit_infos, newest_commit_infos
-from deltalite.log.commit_times import InCommitTimes
+from deltalite.log.commit_times import InCommitSettings
 from deltalite.protocol.file_names import commit_name
 from tests.unit.builders import NOON_MS, add, commit_info, create, new_store, put_raw
 
@@ -25,7 +25,7 @@ def store():
 @pytest.mark.parametrize("read", [commit_infos, partial(newest_commit_infos, max_commits=1000)])
 def test_commits_come_newest_first_until_a_deleted_commit(store, read):
     store.before = lambda operation, name: store.files.pop(commit_name(20), None) if operation == "read" else None
-    commits = list(read(store, up_to_version=79, in_commit=InCommitTimes(first_version=30, enabled_at_ms=NOON_MS)))
+    commits = list(read(store, up_to_version=79, in_commit=InCommitSettings(first_version=30, enabled_at_ms=NOON_MS)))
     assert [commit.version for commit in commits] == list(range(79, 20, -1))
     assert [commit.info["operation"] for commit in commits[:2]] == ["W79", "W78"]
     assert commits[0].timestamp_ms == NOON_MS + 79

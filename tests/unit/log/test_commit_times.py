@@ -18,12 +18,12 @@ from deltalite.errors import (
     VersionNotFoundError,
 )
 from deltalite.log.commit_times import (
-    InCommitTimes,
+    InCommitSettings,
     Timeline,
-    commit_times,
-    in_commit_times,
+    in_commit_settings,
     read_in_commit_timestamp,
     rebuildable_versions,
+    timed_commits,
 )
 from deltalite.log.listing import list_log
 from deltalite.log.segment import find_segment
@@ -160,24 +160,25 @@ def test_a_moment_before_the_enablement_is_out_of_range_after_a_cleanup():
     ],
 )
 def test_in_commit_timestamps_have_no_effect_without_the_feature_and_its_property(protocol, configuration):
-    assert in_commit_times(protocol, metadata(configuration)) is None
-    assert in_commit_times(FEATURE_PROTOCOL, metadata(ENABLED)) == InCommitTimes()
+    assert in_commit_settings(protocol, metadata(configuration)) is None
+    assert in_commit_settings(FEATURE_PROTOCOL, metadata(ENABLED)) == InCommitSettings()
 
 
 @pytest.mark.parametrize("suffix", ["", "-preview"])
 def test_the_properties_name_the_version_of_the_enablement(suffix):
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=(f"inCommitTimestamp{suffix}",))
     configuration = {f"{key}{suffix}": value for key, value in ENABLED_AT_2.items()}
-    assert in_commit_times(protocol, metadata(configuration)) == InCommitTimes(first_version=2, enabled_at_ms=5000)
+    settings = in_commit_settings(protocol, metadata(configuration))
+    assert settings == InCommitSettings(first_version=2, enabled_at_ms=5000)
 
 
 def test_an_incomplete_or_invalid_enablement_is_rejected():
     for key in list(ENABLED_AT_2)[1:]:
         incomplete = {k: v for k, v in ENABLED_AT_2.items() if k != key}
         with pytest.raises(CorruptLogError, match="has only one of the properties"):
-            in_commit_times(FEATURE_PROTOCOL, metadata(incomplete))
+            in_commit_settings(FEATURE_PROTOCOL, metadata(incomplete))
         with pytest.raises(InvalidRequestError, match=key):
-            in_commit_times(FEATURE_PROTOCOL, metadata(ENABLED_AT_2 | {key: "two"}))
+            in_commit_settings(FEATURE_PROTOCOL, metadata(ENABLED_AT_2 | {key: "two"}))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_a_search_among_many_in_commit_timestamps_opens_few_commits():
     for version in range(count):
         body = json.dumps({"commitInfo": {"inCommitTimestamp": 1000 + 10 * version}}).encode()
         store.files[commit_name(version)] = (body, 5)
-    timeline = Timeline(store, InCommitTimes())
+    timeline = Timeline(store, InCommitSettings())
     for moment, version in ((1000, 0), (1009, 0), (101_000, 10_000), (200_989, 19_998), (10**9, count - 1)):
         requests = RequestLog(store)
         assert timeline.newest_at(moment).version == version
@@ -216,7 +217,7 @@ def test_a_large_commit_is_opened_once_with_its_provenance_at_any_position(posit
     actions.insert(position, commit_info(inCommitTimestamp=2000))
     put_raw(store, 1, actions)
     requests = RequestLog(store)
-    assert Timeline(store, InCommitTimes()).time_of(1) == 2000
+    assert Timeline(store, InCommitSettings()).time_of(1) == 2000
     assert [operation for operation, _ in requests.accesses] == ["list", "open"]
 
 
@@ -224,7 +225,7 @@ def test_a_commit_that_vanishes_during_the_search_raises_a_typed_error():
     for padding in ("", "x" * 100_000):
         store = with_in_commit_timestamps(1000, 2000)
         put_raw(store, 1, [commit_info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
-        timeline = Timeline(store, InCommitTimes())
+        timeline = Timeline(store, InCommitSettings())
         store.delete(commit_name(1))
         with pytest.raises(VersionGapError, match=f"{1:020}.json of .* was deleted while"):
             timeline.newest_at(2000)
@@ -285,9 +286,9 @@ def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints,
     assert rebuildable_versions(list_log(store, 0)) == versions_with_segment
 
 
-def test_commit_times_are_file_times():
+def test_timed_commits_have_the_times_of_their_files():
     store = set_file_times(append_files(create(new_store()), 2), 5000, 4000, 9000)
-    times = commit_times(store)
+    times = timed_commits(store)
     assert [(time.version, time.timestamp_ms) for time, _ in times] == [(0, 5000), (1, 5001), (2, 9000)]
     assert [commit.name for _, commit in times] == [commit_name(version) for version in range(3)]
 
@@ -305,7 +306,7 @@ def test_time_travel_in_tables_of_other_engines_uses_their_in_commit_timestamps(
     expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)
-    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
+    timeline = Timeline(store, in_commit_settings(latest.protocol, latest.metadata))
     times_by_version = {int(version): time for version, time in expected["in_commit_timestamps"].items()}
     assert {version: timeline.time_of(version) for version in times_by_version} == times_by_version
     assert versions_at(store, *times_by_version.values()) == list(times_by_version)

@@ -11,7 +11,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import CorruptLogError
 from deltalite.log import action_files
-from deltalite.log.commit_times import InCommitTimes, in_commit_times
+from deltalite.log.commit_times import InCommitSettings, in_commit_settings
 from deltalite.log.history import read_history
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
@@ -47,7 +47,7 @@ def test_the_history_has_in_commit_timestamps_and_otherwise_file_times():
     store = append_files(create(new_store()), 1)
     put_raw(store, 2, [commit_info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
     file_times = times(store, None)
-    assert times(store, InCommitTimes(first_version=2, enabled_at_ms=NOON_MS + 7)) == [
+    assert times(store, InCommitSettings(first_version=2, enabled_at_ms=NOON_MS + 7)) == [
         (2, moment(NOON_MS + 7)),
         *file_times[1:],
     ]
@@ -58,7 +58,7 @@ def test_the_history_fails_at_a_commit_without_its_timestamp():
     store = create(new_store())
     put_raw(store, 1, [commit_info(timestamp=1)])
     put_raw(store, 2, [commit_info(inCommitTimestamp=NOON_MS)])
-    entries = read_history(store, up_to_version=2, in_commit=InCommitTimes())
+    entries = read_history(store, up_to_version=2, in_commit=InCommitSettings())
     assert next(entries)["version"] == 2
     with pytest.raises(CorruptLogError, match=f"{1:020}.json"):
         next(entries)
@@ -96,7 +96,7 @@ def test_the_history_of_tables_of_other_engines_has_their_times(golden, name):
     expected = json.loads((golden / "expected" / "trino" / "deltalake" / name / "meta.json").read_text())
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)
-    times_by_version = dict(times(store, in_commit_times(latest.protocol, latest.metadata)))
+    times_by_version = dict(times(store, in_commit_settings(latest.protocol, latest.metadata)))
     table = DeltaTable(store.root)
     assert times_by_version == {entry["version"]: entry["timestamp"] for entry in table.history()}
     assert table.detail()["lastModified"] == times_by_version[latest.version]

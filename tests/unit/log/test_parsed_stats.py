@@ -116,7 +116,7 @@ def with_struct(data, paths_with_json):
 
 
 @pytest.mark.parametrize("paths_with_json", [{"a", "b", "c"}, {"a"}, set()])
-def test_the_struct_is_used_only_if_the_json_is_missing(paths_with_json):
+def test_the_struct_replaces_missing_json_only(paths_with_json):
     files = [add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c")]
     store = create(new_store(), *files, configuration={"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load(store), now_ms=NOON_MS)

@@ -297,21 +297,20 @@ def test_a_vanished_checkpoint_is_skipped(store_with_checkpoints):
 
 
 @pytest.mark.parametrize(
-    ("retention", "last_updated_ms", "is_kept"),
+    ("retention", "age_ms", "is_kept"),
     [
         (None, None, True),
-        (None, 0, True),
+        (None, 20_000 * DAY_MS, True),
         ("interval 1 day", None, False),
-        ("interval 1 day", -2 * DAY_MS, False),
-        ("interval 1 day", -DAY_MS // 2, True),
+        ("interval 1 day", 2 * DAY_MS, False),
+        ("interval 1 day", DAY_MS // 2, True),
     ],
 )
-def test_a_transaction_expires_only_if_the_table_has_a_retention_for_transactions(retention, last_updated_ms, is_kept):
+def test_a_transaction_expires_by_the_retention_of_the_table_and_never_without_one(retention, age_ms, is_kept):
     store = new_store()
     configuration = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
     create(store, configuration=configuration)
-    before = load(store).loaded_at_ms
-    updated_ms = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
+    updated_ms = None if age_ms is None else load(store).loaded_at_ms - age_ms
     commit_actions(store, txn("x", last_updated_ms=updated_ms))
     assert ("x" in load(store).transactions) is is_kept
 

@@ -202,7 +202,10 @@ def test_a_compaction_that_contradicts_the_checksum_is_replaced_by_its_commits(l
     assert paths(load(log)) == FILES
 
 
-@pytest.mark.parametrize("wrong_fields", [{"numFiles": 99}, {"tableSizeBytes": 1}])
+WRONG_FIELDS = [{"numFiles": 99}, {"tableSizeBytes": 1}]
+
+
+@pytest.mark.parametrize("wrong_fields", WRONG_FIELDS)
 def test_a_complete_log_overrules_the_checksum_with_a_warning(log, wrong_fields, caplog):
     write_checksum(log, 6, **wrong_fields)
     snapshot = load(log)
@@ -238,9 +241,6 @@ def clean_up_before_checkpoint_4(log):
     log.files.pop(checkpoint_name(2))
     for version in range(5):
         log.files.pop(commit_name(version))
-
-
-WRONG_FIELDS = [{"numFiles": 99}, {"tableSizeBytes": 1}]
 
 
 @pytest.mark.parametrize("wrong_fields", WRONG_FIELDS)

@@ -115,7 +115,7 @@ def test_files_that_are_not_log_files_stay():
     assert expired_names([*names, commit_name(1), commit_name(2)], 2) == [commit_name(1)]
 
 
-def test_an_unreadable_checkpoint_starts_no_readable_version(caplog):
+def test_the_oldest_kept_checkpoint_is_readable(caplog):
     store = history(14, checkpoints=[5, 10])
     store.files[checkpoint_name(10)] = (b"PAR1 broken PAR1", 0)
     clean(store, 20)
@@ -123,7 +123,7 @@ def test_an_unreadable_checkpoint_starts_no_readable_version(caplog):
     assert load(store).files.num_rows == 13
 
 
-def test_a_checkpoint_with_a_missing_sidecar_starts_no_readable_version(caplog):
+def test_the_oldest_kept_checkpoint_has_all_its_sidecars(caplog):
     store = v2_history()
     sidecars_of_5 = {row["sidecar"]["path"] for row in main_rows(store, 5) if row["sidecar"]}
     for name in sidecars(store) - {f"{SIDECAR_DIR}/{path}" for path in sidecars_of_5}:

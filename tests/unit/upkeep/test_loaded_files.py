@@ -20,7 +20,7 @@ from deltalite.protocol.file_names import LOADED_FILES_DIR, commit_name
 from deltalite.protocol.properties import DAY_MS
 from deltalite.txn.loaded_files import loaded_files_transaction
 from deltalite.upkeep.checkpoint import write_checkpoint
-from deltalite.upkeep.loaded_files import check_has_record, delete_unneeded_records
+from deltalite.upkeep.loaded_files import check_record_not_lost, delete_unneeded_records
 from tests.unit.builders import NOON_MS, add, create, load, new_store, newest_version, proposal, try_commit
 from tests.unit.loaded_files.test_record import files
 
@@ -34,13 +34,13 @@ def put_record(store, base, *names):
     return base
 
 
-def commit_number(store, number):
+def commit_manifest_number(store, number):
     version = newest_version(store)
     offsets = (loaded_files_transaction(number, now_ms=NOON_MS),)
     try_commit(store, dataclasses.replace(proposal(version, add(f"f{version}")), offsets=offsets))
 
 
-def numbers(store):
+def manifest_numbers(store):
     return {number for name in store.files if (number := manifest_number(name)) is not None}
 
 
@@ -56,7 +56,7 @@ def table():
     put_record(store, first, "lost a race")
     second = put_record(store, first, "b")
     for number in (0, 2, 0):
-        commit_number(store, number)
+        commit_manifest_number(store, number)
     put_record(store, second, "killed")
     return store
 
@@ -72,23 +72,23 @@ def remove_transactions(store):
 
 
 def test_a_record_that_another_engine_has_removed_is_an_error(table):
-    check_has_record(load(table))
+    check_record_not_lost(load(table))
     remove_transactions(table)
     try_commit(table, proposal(newest_version(table), add("g")))
     with pytest.raises(
         CorruptLogError, match=r"version 3 has a record of loaded files, and version 4 has none"
     ) as error:
-        check_has_record(load(table))
+        check_record_not_lost(load(table))
     assert "Restore version 3" in error.value.remedy
 
 
 def test_a_table_that_never_had_a_record_may_have_leftovers_of_killed_runs():
     store = create(new_store())
-    check_has_record(load(store))
+    check_record_not_lost(load(store))
     put_record(store, Manifest(), "killed")
-    check_has_record(load(store))
-    commit_number(store, NOTHING_LOADED)  # as a restore does
-    check_has_record(load(store))
+    check_record_not_lost(load(store))
+    commit_manifest_number(store, NOTHING_LOADED)  # as a restore does
+    check_record_not_lost(load(store))
 
 
 def test_a_removed_record_is_not_detected_if_the_log_no_longer_has_its_versions(table):
@@ -96,7 +96,7 @@ def test_a_removed_record_is_not_detected_if_the_log_no_longer_has_its_versions(
     for version in range(newest_version(table) + 1):
         table.files.pop(commit_name(version))
     try_commit(table, proposal(3, add("g")))
-    check_has_record(load(table))
+    check_record_not_lost(load(table))
 
 
 def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(table):
@@ -106,7 +106,7 @@ def test_manifests_of_runs_that_did_not_commit_are_deleted_when_they_are_old(tab
     }
     assert len(lost_segments) == 1
     assert delete_unneeded_records(table, now_ms=LATER_MS) == 2
-    assert numbers(table) == {0, 2, 3}, "3 stays, because it has the highest number"
+    assert manifest_numbers(table) == {0, 2, 3}, "3 stays, because it has the highest number"
     assert not lost_segments & segments(table)
     assert read_manifest(table, current_manifest_number(load(table).transactions)).file_count == 1
     assert read_manifest(table, 2).file_count == 2
@@ -117,16 +117,16 @@ def test_manifests_of_versions_that_left_the_log_are_deleted(table):
     for version in range(newest_version(table)):
         del table.files[commit_name(version)]
     assert delete_unneeded_records(table, now_ms=LATER_MS) == 3
-    assert numbers(table) == {0, 3}
+    assert manifest_numbers(table) == {0, 3}
 
 
 def test_the_manifest_of_the_oldest_checkpoint_stays(table):
-    commit_number(table, 2)
+    commit_manifest_number(table, 2)
     write_checkpoint(load(table, 3), now_ms=NOON_MS)
     for version in range(4):
         del table.files[commit_name(version)]
     delete_unneeded_records(table, now_ms=LATER_MS)
-    assert numbers(table) == {0, 2, 3}
+    assert manifest_numbers(table) == {0, 2, 3}
 
 
 def test_a_longer_retention_of_removed_files_protects_manifests_too():

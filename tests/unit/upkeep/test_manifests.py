@@ -204,7 +204,7 @@ class RacedStore(LocalLogStore):
 
 
 def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
-    """The rival has written its manifests first. The slower writer must not overwrite them with an older version."""
+    """The rival has written its manifests first, and the slower writer must not replace them with older ones."""
     create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
     version = commit_actions(store, add_of_day("3", "a"), add_of_day("4", "b"))
@@ -228,7 +228,7 @@ def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(st
     assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 3, 1)
 
 
-def test_a_partition_that_a_rival_fills_concurrently_keeps_its_manifest(store):
+def test_a_partition_that_a_concurrent_commit_fills_keeps_its_manifest(store):
     create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
     version = commit_actions(store, remove_of_day("1", "a"), add_of_day("3", "b"))

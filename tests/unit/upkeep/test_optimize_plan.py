@@ -157,13 +157,13 @@ def test_the_same_files_give_the_same_plan():
     )
 
 
-def test_the_files_of_a_partition_are_clustered_into_files_of_the_target_size():
+def test_the_files_of_a_partition_are_z_ordered_into_files_of_the_target_size():
     (bin_,) = z_order(file(0, 150), file(1, 150))
     assert (numbers([bin_]), bin_.outputs) == ([[0, 1]], 3)
     assert [bin_.outputs for bin_ in z_order(file(0, 10), file(1, 30, "q"))] == [1, 1]
 
 
-def test_a_clustered_partition_is_not_rewritten_until_it_gets_a_file():
+def test_a_z_ordered_partition_is_not_rewritten_until_it_gets_a_file():
     cube_files = [in_cube(0, 100, "x"), in_cube(1, 100, "x")]
     assert z_order(*cube_files) == []
     assert z_order(*cube_files, in_cube(2, 100, "y")) == []
@@ -177,7 +177,7 @@ def test_full_cubes_are_not_rewritten_for_new_files():
     assert numbers(z_order(*cube_files, file(3, 10))) == [[2, 3]]
 
 
-def test_a_clustered_file_with_too_many_deleted_rows_is_clustered_again():
+def test_a_z_ordered_file_with_too_many_deleted_rows_is_ordered_again():
     cube_files = [in_cube(0, 500, "x"), in_cube(1, 500, "x", deleted=50)]
     assert numbers(z_order(*cube_files)) == [[1]]
 

@@ -107,14 +107,16 @@ def test_each_file_goes_into_the_first_open_bin_with_room(monkeypatch, open_bins
         sizes = [generator.randint(0, generator.choice([5, 30, 130])) for _ in range(generator.randint(0, 150))]
         bins: list[list[int]] = []
         rooms: dict[int, int] = {}
-        for row, size in enumerate(sizes):
+        for index, size in enumerate(sizes):
             number = next((n for n, room in rooms.items() if size <= room), len(bins))
             if number == len(bins):
                 bins.append([])
                 rooms[number] = 100
-            bins[number].append(row)
+            bins[number].append(index)
             rooms[number] -= size
             if len(rooms) > open_bins:
                 del rooms[min(rooms, key=rooms.__getitem__)]
-        expected = [(rows, max(0, rooms.get(number, 0))) for number, rows in enumerate(bins)]
-        assert [(row_bin.rows, row_bin.room) for row_bin in fill_bins(range(len(sizes)), sizes, 100)] == expected, seed
+        expected = [(indexes, max(0, rooms.get(number, 0))) for number, indexes in enumerate(bins)]
+        assert [
+            (index_bin.indexes, index_bin.room) for index_bin in fill_bins(range(len(sizes)), sizes, 100)
+        ] == expected, seed

@@ -1,4 +1,4 @@
-"""A version checksum has the same counts if they are derived from an earlier checksum and if all files are counted."""
+"""The counts of a checksum that is derived from an earlier checksum equal a count of all files."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ def test_a_negative_count_makes_the_counts_unknown(field):
     counts = {"files": 1, "size_bytes": 1, "vectors": 1, "deleted_records": 1}
     info = ("commitInfo", {"engineInfo": "deltalite/0.1"})
     removed = ("remove", {"size": 1, "dataChange": True, "deletionVector": {"cardinality": 1}})
-    no_counts = FileCounts(files=0, size_bytes=0, vectors=0, deleted_records=0)
-    assert counts_after_commit(FileCounts(**counts), [info, removed]) == no_counts
+    zero_counts = FileCounts(files=0, size_bytes=0, vectors=0, deleted_records=0)
+    assert counts_after_commit(FileCounts(**counts), [info, removed]) == zero_counts
     assert counts_after_commit(FileCounts(**counts | {field: 0}), [info, removed]) is None
 
 

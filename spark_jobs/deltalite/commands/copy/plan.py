@@ -41,7 +41,7 @@ from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadab
 from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
 from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
-from deltalite.upkeep.loaded_files import check_has_record
+from deltalite.upkeep.loaded_files import check_record_not_lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -328,7 +328,7 @@ def plan_load(
     """
     if base is not None:
         check_keeps_loaded_files(base.configuration, table=request.table)
-        check_has_record(base)
+        check_record_not_lost(base)
     manifest = Manifest() if base is None else read_manifest(store, current_manifest_number(base.transactions))
     choice = choose_files(
         source.files,

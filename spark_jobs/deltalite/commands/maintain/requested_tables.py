@@ -49,7 +49,7 @@ def find_tables(spark: SparkSession, request: MaintainRequest) -> RequestedTable
         schema_tables = _tables_of_schema(spark, request.catalog_schema)
         return RequestedTables(
             tables=schema_tables.addresses,
-            with_catalog_name=schema_tables.named,
+            with_catalog_name=schema_tables.with_name,
             other_rows=schema_tables.other_rows,
         )
     if request.pattern is not None:

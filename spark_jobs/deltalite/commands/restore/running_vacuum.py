@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from deltalite.errors import ConcurrentWriteException
 from deltalite.log.commit_infos import TimedCommitInfo, newest_commit_infos
-from deltalite.log.commit_times import in_commit_times
+from deltalite.log.commit_times import in_commit_settings
 from deltalite.log.file_table import key_column, without_rows
 from deltalite.protocol.properties import DAY_MS, HOUR_MS
 from deltalite.snapshot import Snapshot
@@ -78,7 +78,7 @@ def _commits_since(base: Snapshot, since_ms: int) -> Iterator[TimedCommitInfo]:
 
     Stop earlier if the log no longer has a commit, or after `_MAX_COMMITS` commits.
     """
-    in_commit = in_commit_times(base.protocol, base.metadata)
+    in_commit = in_commit_settings(base.protocol, base.metadata)
     commits = newest_commit_infos(base.store, up_to_version=base.version, in_commit=in_commit, max_commits=_MAX_COMMITS)
     return takewhile(lambda commit: commit.timestamp_ms >= since_ms, commits)
 

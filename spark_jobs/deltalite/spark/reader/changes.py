@@ -25,7 +25,7 @@ from deltalite.change_feed import (
 from deltalite.columnar.deletion_vectors.reading import positions_of_vectors
 from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
 from deltalite.log.changes import ChangedFile
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.log.file_table import ADD_TYPES
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
@@ -111,7 +111,7 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
         TimestampOutOfRangeError: no version was committed at or after the time.
     """
     latest = Snapshot.load(store)
-    timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
+    timeline = Timeline(store, in_commit_settings(latest.protocol, latest.metadata), rebuildable_only=False)
     last_before = timeline.newest_at(timestamp_ms - 1)
     later_versions = [v for v in timeline.versions if last_before is None or v > last_before.version]
     if not later_versions:

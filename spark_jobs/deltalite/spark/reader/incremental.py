@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangePlan
-from deltalite.log.commit_times import Timeline, in_commit_times
+from deltalite.log.commit_times import Timeline, in_commit_settings
 from deltalite.snapshot import Snapshot
 from deltalite.spark.reader.changes import scan_appends, scan_changes
 from deltalite.spark.scan.frame import scan
@@ -55,5 +55,6 @@ def load_rows(spark: SparkSession, load: SourceLoad) -> DataFrame:
 
 def _commit_time_ms(snapshot: Snapshot) -> int | None:
     """Return the time of the commit (milliseconds since 1970), None if the log no longer holds the commit."""
-    timeline = Timeline(snapshot.store, in_commit_times(snapshot.protocol, snapshot.metadata), rebuildable_only=False)
+    in_commit = in_commit_settings(snapshot.protocol, snapshot.metadata)
+    timeline = Timeline(snapshot.store, in_commit, rebuildable_only=False)
     return timeline.time_of(snapshot.version) if snapshot.version in timeline.versions else None
