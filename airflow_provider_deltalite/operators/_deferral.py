@@ -86,7 +86,7 @@ class Deferral:
             f"{event.get('message')} Give the triggerer the access to the cluster that the workers have."
         )
 
-    def report_end(self, operator: DeltaSubmitOperator, kill: Callable[[], None]) -> None:
+    def kill_if_timed_out(self, operator: DeltaSubmitOperator, kill: Callable[[], None]) -> None:
         """Kill the job of a task that has reached its deadline. Log a warning if the driver may still run.
 
         :param operator: The operator of the task.
@@ -207,7 +207,7 @@ def _deadline_ms(operator: DeltaSubmitOperator, context: Context) -> int | None:
     """Return the time at which the task attempt times out, in milliseconds UTC; None if it never does.
 
     A deferral does not change the time at which the attempt began. The time in which a person decides does not count,
-    so the time of a job after an approval begins at its submission. If the task defers again, the deadline stays.
+    so after an approval, the attempt begins when the job is submitted. If the task defers again, the deadline stays.
     """
     execution_timeout = operator.execution_timeout
     if execution_timeout is None:
