@@ -215,7 +215,7 @@ async def test_the_pauses_of_a_trigger_double_with_each_failed_poll_and_restart_
     assert [seconds for seconds in pauses if seconds > 0] == [*pauses_after_failures, 1, 2]
 
 
-@pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
+@pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'], ids=["error", "success"])
 async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, commit_text):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text(commit_text + "\n")
