@@ -3,7 +3,7 @@
 1. The job has committed nothing and reports a question. `ask` writes the question to Airflow and lets the task wait.
    The task holds no slot of a worker.
 2. A worker resumes the task with the answer. `approval_of` returns the approval, asks again, or raises an error.
-3. The operator runs the job again. The job commits only if no accepted value got worse. Otherwise step 1 follows.
+3. The operator runs the job again. The job commits if no accepted value got worse. Otherwise step 1 follows.
 
 Airflow keeps one question for each task instance, also across clears and retries. If the task asks again, Airflow
 removes the answer, but still shows the text of the first question. So each question has a code, which is the default of

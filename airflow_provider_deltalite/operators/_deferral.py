@@ -152,12 +152,12 @@ def defer(
     context: Context,
     deferral: Deferral,
     *,
-    driver: Mapping[str, Any],
+    trigger_arguments: Mapping[str, Any],
     poll_interval: float,
 ) -> NoReturn:
     """Defer the task until the driver has ended.
 
-    :param driver: The arguments of the trigger that say how it reaches the driver.
+    :param trigger_arguments: The arguments that say how the trigger reaches the driver.
     :param poll_interval: Seconds between two polls.
     :raises TaskDeferred: Always. Airflow stores the arguments of the trigger and the deferral in its database.
     """
@@ -165,7 +165,7 @@ def defer(
 
     deadline_ms = _deadline_ms(operator, context)
     trigger = SparkDriverTrigger(
-        driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **driver
+        driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **trigger_arguments
     )
     timeout = None
     if deadline_ms is not None:

@@ -208,8 +208,14 @@ class ServiceSubmission:
             state = None if self._log is None else self._log.state_before_job
             deferral = Deferral(driver_id=external_id, nonce=nonce, state_before_job=state)
             dotted_path, arguments = self._submitter.serialize()
-            driver = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
-            defer(self._operator, context, deferral, driver=driver, poll_interval=self._poll_interval)
+            trigger_arguments = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
+            defer(
+                self._operator,
+                context,
+                deferral,
+                trigger_arguments=trigger_arguments,
+                poll_interval=self._poll_interval,
+            )
         watch = self._new_watch()
         while not self._read_state(watch, external_id) or not watch.record_state(
             driver_state_of_job(self._state), _now_ms()

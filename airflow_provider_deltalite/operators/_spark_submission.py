@@ -118,7 +118,7 @@ class SparkSubmission:
                 operator,
                 context,
                 Deferral(driver_id=external_id, nonce=nonce, state_before_job=state),
-                driver={"conn_id": operator._conn_id, "uses_kerberos": hook.uses_kerberos},
+                trigger_arguments={"conn_id": operator._conn_id, "uses_kerberos": hook.uses_kerberos},
                 poll_interval=max(float(operator._status_poll_interval), minimum),
             )
         SparkSubmitOperator.poll_until_complete(operator, external_id, context)
