@@ -22,8 +22,6 @@ _log = logging.getLogger(__name__)
 class PodSubmission:
     """The driver's pod and the Secrets of a job.
 
-    A retry may adopt the pod of an earlier attempt, with `adopt`.
-
     :param api: A `CoreV1Api`.
     :param namespace: The namespace of the pod.
     :param job: The files of the job.

@@ -27,8 +27,7 @@ class YarnApplication(SparkSubmitHook):
 
     :param conn_id: The Spark connection, which names the ResourceManager.
     :param application_id: The id, such as ``application_1700000000000_0001``.
-    :param uses_kerberos: True lets requests use Kerberos without a keytab and a principal in the connection. False lets
-        them use Kerberos only if the connection has both.
+    :param uses_kerberos: Use Kerberos even if the connection has no keytab and no principal.
     """
 
     def __init__(self, conn_id: str, application_id: str, *, uses_kerberos: bool) -> None:
@@ -61,8 +60,8 @@ class YarnApplication(SparkSubmitHook):
 def application_state(address: str, application_id: str, auth: Any) -> DriverState:
     """Return the state of an application.
 
-    A web server that is not the ResourceManager also answers 404 for each path. So the answer 404 means a missing
-    application only if the address shows the metrics of a cluster.
+    A web server that is not the ResourceManager also answers 404 for each path. So 404 means a missing application if
+    the address also shows the metrics of a cluster.
 
     :param address: The web address of the ResourceManager.
     :param application_id: The id, such as ``application_1700000000000_0001``.

@@ -69,10 +69,10 @@ def archive_use() -> ArchiveUse:
 def archive_options(launch: Launch, user_options: str) -> str | None:
     """Return the Java options that make the driver use an archive, or None.
 
-    The result is None if `class_archive` is off, if no archive fits, or if the user's Java options choose an archive.
+    The result is None if `class_archive` is off, if the driver has no archive, or if the user's options choose one.
     """
     try:
-        name = None if archive_use() is ArchiveUse.OFF else _archive_of_driver(launch)
+        name = None if archive_use() is ArchiveUse.OFF else _archive_name(launch)
         if name is None or chooses_archive(user_options) or (archive := name.find()) is None:
             return None
         record_use(archive)
@@ -90,7 +90,7 @@ def make_archive_later(launch: Launch) -> None:
     if not launch.is_local or archive_use() is not ArchiveUse.AUTO:
         return
     try:
-        name = _archive_of_driver(launch)
+        name = _archive_name(launch)
         if name is None or name.find() or name.recent_failure(now=time.time()) or _is_locked(name.folder):
             return
         log_file = name.folder / _LOG_FILE
@@ -101,8 +101,8 @@ def make_archive_later(launch: Launch) -> None:
         _log.debug("Could not start deltalite warm-up", exc_info=True)
 
 
-def _archive_of_driver(launch: Launch) -> ArchiveName | None:
-    """Return the name of the archive for the driver; None if the driver runs in a cluster or no archive can fit."""
+def _archive_name(launch: Launch) -> ArchiveName | None:
+    """Return the name of the driver's archive; None if it can have none, such as a driver in a cluster."""
     if launch.in_cluster or (folder := open_private_folder()) is None:
         return None
     return fitting_archive(folder, launch.binary, launch.environ)
@@ -119,14 +119,14 @@ def _start_detached(arguments: list[str], environ: Mapping[str, str], log_file: 
     Python's `-P` leaves the working directory out of the search path. `posix_spawn` does not copy this process.
     """
     variables = {name: value for name, value in environ.items() if _PASSED_VARIABLES.fullmatch(name)}
-    write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    write_flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", "deltalite.cli", *arguments],
         variables,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(log_file), write, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, str(log_file), write_flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,

@@ -1,7 +1,6 @@
 """The part of the hook that knows which driver belongs to its job, and kills that driver.
 
-The base class takes each application and each pod that a line of the output names. A line may also name the driver of
-another job.
+The base class also follows a driver of another job, if a line of the output names its application or its pod.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ class DriverHook(SparkSubmitHook):
     def _kubernetes_driver_pod(self) -> str | None:
         """The name of this job's driver pod.
 
-        The base class sets it for each line that names a pod. Such a line about this pod shows that the pod exists, so
-        the setter makes the pod the owner of the job's Secret.
+        The base class sets it for each line that names a pod. If a line names this pod, the pod exists, and the
+        setter makes it the owner of the job's Secret.
         """
         pod = None if self._pod_submission is None else self._pod_submission.pod
         return None if pod is None else pod.name
@@ -172,7 +171,7 @@ class DriverHook(SparkSubmitHook):
             )
 
     def _poll_k8s_driver_via_api(self) -> str | None:
-        """Wait until the pod has succeeded, read its output and delete it, and return its phase.
+        """Wait until the pod has succeeded, read its output, delete the pod, and return its phase.
 
         The base class would wait for a pod on a lost node until Kubernetes removes the pod.
         """

@@ -17,8 +17,8 @@ from airflow_provider_deltalite.hooks._class_archive import archive_options
 from airflow_provider_deltalite.preflight import Launch
 from deltalite.installation.class_archive import JVM_OPTIONS_VARIABLE
 
-# The thresholds are twenty times HotSpot's defaults. With `Tier3DelayOn=0`, C1 compiles a method without code for the
-# profile while other methods wait for C2.
+# The thresholds are twenty times HotSpot's defaults. With `Tier3DelayOn=0`, C1 adds no profiling code to a method
+# while other methods wait for C2.
 _LATE_C2 = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000"
     " -XX:Tier4BackEdgeThreshold=800000 -XX:Tier3DelayOn=0"

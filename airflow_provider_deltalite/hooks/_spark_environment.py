@@ -24,7 +24,7 @@ def default_spark_home(launch: Launch) -> dict[str, str]:
     """Return the environment variable SPARK_HOME in cluster mode; empty in client mode, or if the variable is set.
 
     A `spark-submit` that pip installed asks a Python for the folder of Spark. In client mode, `default_python` names
-    this worker's Python. In cluster mode, `spark-submit` would ask the `python3` on the PATH, which may differ.
+    this worker's Python. In cluster mode, `spark-submit` would ask the `python3` on the PATH, which may have no Spark.
     """
     if not launch.in_cluster or "SPARK_HOME" in launch.environ:
         return {}

@@ -46,10 +46,12 @@ class TrackingHook(DriverHook):
         return address or None
 
     def _set_tracking(self, *, in_yarn: bool | None, in_kubernetes: bool | None) -> None:
-        """Decide whether the driver is tracked, and check that tracking is possible. None tracks it if possible."""
+        """Decide whether the driver is tracked, and check that tracking is possible. None means: if possible."""
         self._yarn_track_via_rm_api = self._can_track() if in_yarn is None else in_yarn
         self._track_driver_via_k8s_api = self.launch.runs_in_pod if in_kubernetes is None else in_kubernetes
         self._check_tracking()
+        if self.launch.in_cluster and not self.is_tracked:
+            self._let_spark_submit_wait()
 
     def _can_track(self) -> bool:
         try:
@@ -66,8 +68,6 @@ class TrackingHook(DriverHook):
         wait_setting = str(self._conf.get(_WAIT_SETTING, "false")).strip().lower()
         if self._should_track_yarn_application_via_rm_api() and wait_setting != "false":
             raise ValueError(f"{_WAIT_SETTING} is '{wait_setting}'. A tracked job needs it to be 'false'.")
-        if self.launch.in_cluster and not self.is_tracked:
-            self._let_spark_submit_wait()
 
     def _let_spark_submit_wait(self) -> None:
         """Let `spark-submit` wait for the end of a job that is not tracked, whatever spark-defaults.conf says."""

@@ -3,7 +3,7 @@
 The base class handles arguments, connections, tracking and killing. This class adds:
 
 - the job's script, library and request;
-- the output: it keeps markers and the traceback, and logs every other line at the level of the line;
+- the output: the hook keeps the job's result, error and traceback, and logs each other line at its level;
 - the exit code of the job, also if the driver ran in a cluster;
 - the output of a driver in YARN or in a pod of Kubernetes;
 - secret settings, which go into a private file, or a Secret of Kubernetes, and not into arguments;

@@ -3,7 +3,7 @@
 1. The job has committed nothing and reports a question. `ask` writes the question to Airflow and lets the task wait.
    The task holds no slot of a worker.
 2. A worker resumes the task with the answer. `approval_of` returns the approval, asks again, or raises an error.
-3. The operator runs the job again. The job commits only if no accepted value got worse. Otherwise step 1 follows.
+3. The operator runs the job again. The job commits if no accepted value got worse. Otherwise step 1 follows.
 
 Airflow keeps one question for each task instance, also across clears and retries. If the task asks again, Airflow
 removes the answer, but still shows the text of the first question. So each question has a code, which is the default of
@@ -116,7 +116,7 @@ def ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion
 
         is_first = not state.get(_HAS_ASKED)
         state.set(_HAS_ASKED, value=True, retention=NEVER_EXPIRE)
-    _ask(operator, context, question, is_first=is_first)
+    _ask_and_wait(operator, context, question, is_first=is_first)
 
 
 def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer) -> Approval:
@@ -165,7 +165,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
         )
     if answer.user is not None and not settings.allows(answer.user_id):
         operator.log.warning("%s may not accept these values any more. Asking again.", decided_by)
-        return _ask(operator, context, question, is_first=answer.is_first)
+        return _ask_and_wait(operator, context, question, is_first=answer.is_first)
     if answer.code == question.code or (answer.code is None and answer.is_first):
         operator.log.info("%s accepted %s. Running the job again.", decided_by, audit_texts)
         return Approval(
@@ -184,7 +184,7 @@ def approval_of(operator: DeltaCommitOperator, context: Context, answer: Answer)
     operator.log.warning(
         "%s answered with the code %s of an older question. Asking again.", decided_by, answer.code or "(none)"
     )
-    return _ask(operator, context, question, is_first=False)
+    return _ask_and_wait(operator, context, question, is_first=False)
 
 
 def still_applies(operator: DeltaCommitOperator, approval: Approval, request: CommitRequest) -> bool:
@@ -207,7 +207,9 @@ def still_applies(operator: DeltaCommitOperator, approval: Approval, request: Co
     return not names
 
 
-def _ask(operator: DeltaCommitOperator, context: Context, question: AuditQuestion, *, is_first: bool) -> NoReturn:
+def _ask_and_wait(
+    operator: DeltaCommitOperator, context: Context, question: AuditQuestion, *, is_first: bool
+) -> NoReturn:
     from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
     settings = AskSettings.of(operator.ask)

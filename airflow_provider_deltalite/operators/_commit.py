@@ -127,7 +127,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             check_can_ask()
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """Return the commit of this DAG run, or the result if its incremental sources have nothing new; else None."""
+        """Return the commit of this DAG run, or a skipped result if its sources have nothing new; else None."""
         from airflow_provider_deltalite.incremental import find_finished_run
 
         return find_finished_run(self, store, cast("CommitRequest", request))

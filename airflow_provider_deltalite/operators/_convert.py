@@ -45,7 +45,7 @@ class DeltaConvertOperator(DeltaCommitOperator):
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
         without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` (the default) keeps the
-        commit; ``write`` checks the folder again, and finds the table. (templated)
+        commit; ``write`` only records the run again. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)
     :param conn_id: The Spark connection.

@@ -18,9 +18,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     """Append the rows of those files of a folder that the table has not loaded, each file once.
 
     The commit with the rows also records their files. So a file is loaded once across runs, retries, renamed DAGs and
-    concurrent runs. After a restore of the table, the next run again loads each file that the restored version has not
-    loaded. A file with another size, modification time or ETag is another file, and is loaded again. The first load
-    creates the table.
+    concurrent runs. A restore of the table also restores this record, so the next run loads later files again. A file
+    whose size, modification time or ETag has changed is loaded again. The first load creates the table.
 
     If no file is new, the task commits nothing: its result has ``skipped: true`` and ``skip_reason``. Otherwise the
     task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
@@ -63,8 +62,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
         decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's
         ``HITLOperator``. By default, the task waits without a limit, and fails after a rejection.
     :param quarantine: The address of a Delta table for bad records and unreadable files. Without it, each of them fails
-        the task. With it, the other records and files are loaded. The quarantine gets ``file``, ``line``, ``reason``
-        and ``record`` of each record of a CSV or JSON file that does not fit the schema. Without ``merge_schema``, this
+        the task. With it, the other records and files are loaded. The quarantine gets each CSV or JSON record that
+        does not fit the schema, as ``file``, ``line``, ``reason`` and ``record``. Without ``merge_schema``, this
         includes records with a value in a column that the table lacks. The quarantine gets one row for each file that
         is damaged, incomplete or not in the format of the source, and for each Parquet or ORC file whose columns do not
         fit the table. It also gets the rows that audits of level ``quarantine`` reject. For CSV and JSON files, a
@@ -169,8 +168,7 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
         """Return the commit of this DAG run.
 
-        Without a commit, a job that succeeded has found no file to load, or only checked rows (``validate_only``). The
-        log does not show this: the table may not exist yet, or a new file may have come after the job's listing.
+        Without a commit, a job that succeeded has found no file to load, or only checked rows (``validate_only``).
         """
         result = super().find_result_after_job(store, request, failed=failed)
         return result if failed else result or self._result_without_commit(store, cast("CopyRequest", request))

@@ -86,7 +86,7 @@ class Deferral:
             f"{event.get('message')} Give the triggerer the access to the cluster that the workers have."
         )
 
-    def report_end(self, operator: DeltaSubmitOperator, kill: Callable[[], None]) -> None:
+    def kill_if_timed_out(self, operator: DeltaSubmitOperator, kill: Callable[[], None]) -> None:
         """Kill the job of a task that has reached its deadline. Log a warning if the driver may still run.
 
         :param operator: The operator of the task.
@@ -152,12 +152,12 @@ def defer(
     context: Context,
     deferral: Deferral,
     *,
-    driver: Mapping[str, Any],
+    trigger_arguments: Mapping[str, Any],
     poll_interval: float,
 ) -> NoReturn:
     """Defer the task until the driver has ended.
 
-    :param driver: The arguments of the trigger that say how it reaches the driver.
+    :param trigger_arguments: The arguments that say how the trigger reaches the driver.
     :param poll_interval: Seconds between two polls.
     :raises TaskDeferred: Always. Airflow stores the arguments of the trigger and the deferral in its database.
     """
@@ -165,7 +165,7 @@ def defer(
 
     deadline_ms = _deadline_ms(operator, context)
     trigger = SparkDriverTrigger(
-        driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **driver
+        driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **trigger_arguments
     )
     timeout = None
     if deadline_ms is not None:
@@ -207,7 +207,7 @@ def _deadline_ms(operator: DeltaSubmitOperator, context: Context) -> int | None:
     """Return the time at which the task attempt times out, in milliseconds UTC; None if it never does.
 
     A deferral does not change the time at which the attempt began. The time in which a person decides does not count,
-    so the time of a job after an approval begins at its submission. If the task defers again, the deadline stays.
+    so after an approval, the attempt begins when the job is submitted. If the task defers again, the deadline stays.
     """
     execution_timeout = operator.execution_timeout
     if execution_timeout is None:

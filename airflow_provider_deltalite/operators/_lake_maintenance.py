@@ -84,13 +84,13 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         none. A table without a commit since its last vacuum and without removed files to delete needs no vacuum.
         (templated)
     :param vacuum_mode: ``full`` lists the folders of a table. ``lite`` reads only its log, and becomes ``full`` if the
-        log no longer has the commits for it. Only ``full`` removes files that were never committed: those of killed
+        log lacks commits since the last vacuum. Only ``full`` removes files that were never committed: those of killed
         jobs and of failed audits. (templated)
     :param parallelism: How many tables are maintained at the same time. (templated)
     :param max_seconds: No step starts after this many seconds. A step that has started continues to its end.
         (templated)
-    :param max_bytes: The bytes of files that the optimizes of this run may rewrite. An optimize that needs more than
-        the remaining bytes is ``not reached``. (templated)
+    :param max_bytes: The maximum of bytes that all optimize steps of this run rewrite. A step that needs more than the
+        remaining bytes is ``not reached``. (templated)
     :param user_metadata: A text that the history of each changed table shows with the commits. (templated)
     :param conflict_retries: How often each step replans after another writer's commit. (templated)
     :param conflict_seconds: A step stops replanning this many seconds after its first attempt. (templated)
@@ -107,7 +107,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
 
     request_class: ClassVar[type[MaintainRequest]] = MaintainRequest
     job: ClassVar[str] = "maintain"
-    base_class_parameters: ClassVar[frozenset[str]] = frozenset({"table", "partition_events"})
+    omitted_parameters: ClassVar[frozenset[str]] = frozenset({"table", "partition_events"})
 
     template_fields: Sequence[str] = (
         *(name for name in DeltaCommitOperator.template_fields if name != "table"),
@@ -185,7 +185,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         return list(request.tables) if request.pattern is None else [split_address(request.pattern)[0]]
 
     def check_constants(self, constants: Constants) -> None:
-        """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
+        """Reject wrong parameters when the DAG is parsed, as far as their values are known."""
         if self.partition_events is not None:
             raise InvalidRequestError(
                 "partition_events is set, but a maintenance changes no rows of partitions.", remedy="Leave it out."
@@ -205,7 +205,7 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
         return request
 
     def open_log(self, request: Request) -> TableLog:
-        """Return the log of a task without a single table. The worker reads no log."""
+        """Return a stand-in for the logs of all tables. The worker reads none of them."""
         from airflow_provider_deltalite.operators._lake_log import LakeLog
 
         return LakeLog(self, request)

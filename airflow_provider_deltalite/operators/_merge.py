@@ -37,7 +37,7 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
 
     The merge reads only files that can match. It decides by the keys of the source and by conditions in ``on`` that use
     only the target, such as ``target.day = DATE'2026-01-01'``. Concurrent merges into one table do not conflict if they
-    read different files. In mapped tasks, compare the partition column with a literal of each task.
+    read different files. In mapped tasks, let ``on`` compare the partition column with a literal.
 
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
@@ -71,7 +71,7 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
         ``schema_evolution`` applies.
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the merge after a conflict with another writer's commit. With 0,
-        only Airflow's retries repeat it. The job keeps the source rows, unless they come from the table. (templated)
+        only Airflow's retries repeat it. A replan reuses the source rows, unless they come from the table. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table or to its quarantine at the same time.
         Needed only on storage without atomic creation of a file; no effect elsewhere. (templated)

@@ -17,7 +17,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
     - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It rewrites the
-      files that are not clustered yet, and clustered files of at most the same total size. This task and delta-spark
+      files that are not clustered yet, and small cubes (files that were ordered together). This task and delta-spark
       can continue each other's clustering. After a change of the clustering columns, use ``full=True``. It rewrites all
       files except full cubes of the current columns (at least half of ``max_commit_bytes``).
     - A second run does nothing until new files arrive. It does not rewrite files that were packed to the same size, or
@@ -29,7 +29,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     (``numFilesLeft``). Replaced files stay for time travel until a vacuum. A large table is rewritten in several
     commits. If the job is killed between two commits, a retry continues.
 
-    The last commit contains the run identity, even if there was nothing to do. A retry therefore finds the last commit
+    The task commits the run identity last, even if there was nothing to do. A retry therefore finds the last commit
     of an earlier attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version,
     committed, skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same
     values. After several commits, ``metrics`` has the values of the last commit, and sums over all commits of this
@@ -47,7 +47,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     :param max_deleted_rows_ratio: A file is rewritten if the share of its soft-deleted rows exceeds this ratio. 0
         rewrites every file with a soft-deleted row. (templated)
     :param max_commit_bytes: The approximate maximum of bytes that one commit rewrites. (templated)
-    :param full: Also order the files of a clustered table that are clustered by other columns, and join small cubes.
+    :param full: In a clustered table, also order files that are clustered by other columns, and join small cubes.
         If all files are in order already, the task does nothing. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans files that another writer has changed. (templated)

@@ -15,7 +15,7 @@ RequestWithQuarantine = CopyRequest | WriteRequest | MergeRequest | ScdRequest
 
 
 class DeltaQuarantineOperator(DeltaCommitOperator):
-    """Run a request that commits to a table, and perhaps before that to its quarantine table.
+    """Run a request that may commit to a quarantine table before it commits to its table.
 
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
@@ -30,8 +30,7 @@ class DeltaQuarantineOperator(DeltaCommitOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
         """Return the commit of this DAG run, or a result without a commit if there is nothing new to load.
 
-        After a failed job, only a commit is a result. A job that succeeded has removed the rows that earlier attempts
-        of the run put into the quarantine.
+        After a failed job, only a commit is a result.
         """
         from airflow_provider_deltalite.incremental import find_finished_run
 

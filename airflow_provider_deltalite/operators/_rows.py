@@ -103,8 +103,8 @@ class DeltaDeleteOperator(DeltaRowsOperator):
 class DeltaUpdateOperator(DeltaRowsOperator):
     """Update the rows of a Delta table that satisfy a condition, once for each DAG run.
 
-    An update without a condition, or with a condition on partition columns only, rewrites the files of these partitions
-    without a search. Any other update reads the files that may contain such rows, by their statistics. If the table has
+    An update without a condition, or with a condition on partition columns only, rewrites complete partitions without a
+    search. Any other update reads the files that may contain such rows, by their statistics. If the table has
     ``delta.enableDeletionVectors``, the update writes only the changed rows.
 
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_job(
-    operator: DeltaSubmitOperator, request: Request, context: Context, log: TableLog, deferral: Deferral | None
+    operator: DeltaSubmitOperator, request: Request, context: Context, table_log: TableLog, deferral: Deferral | None
 ) -> OperationResult:
     """Submit the job of a request, or finish it after a deferral, and return its result.
 
@@ -35,7 +35,7 @@ def run_job(
     """
     addresses = operator.addresses(request)
     with ship_job(operator.job, lambda nonce: request.to_json(nonce=nonce)) as job:
-        submission = operator.submission = new_submission(operator, job, addresses, log)
+        submission = operator.submission = new_submission(operator, job, addresses, table_log)
         try:
             if deferral is None:
                 submission.run(context)
@@ -47,19 +47,19 @@ def run_job(
             submitted_job = submission.submitted_job
             if submitted_job is None or not submitted_job.was_submitted:
                 raise
-            return _after_failure(operator, context, submitted_job, error, log)
+            return _result_after_failure(operator, context, submitted_job, error, table_log)
     finished_job = submission.submitted_job
     if finished_job is None:
         raise AssertionError("A submission without an error has a job.")
     finished_job.read_driver_output()
-    result = after_success(finished_job, partial(log.find_result_after_job, finished_job, failed=False))
+    result = after_success(finished_job, partial(table_log.find_result_after_job, finished_job, failed=False))
     if result is None:
-        raise log.no_result_error()
+        raise table_log.no_result_error()
     return result
 
 
-def _after_failure(
-    operator: DeltaSubmitOperator, context: Context, job: SubmittedJob, error: Exception, log: TableLog
+def _result_after_failure(
+    operator: DeltaSubmitOperator, context: Context, job: SubmittedJob, error: Exception, table_log: TableLog
 ) -> OperationResult:
     job.read_driver_output()
     question = job.question
@@ -69,7 +69,7 @@ def _after_failure(
         log_as_group(operator.log, "Traceback of the job", job.traceback)
     try:
         return after_failure(
-            job, error, partial(log.find_result_after_job, job, failed=True), lambda: log.failed_table(None)
+            job, error, partial(table_log.find_result_after_job, job, failed=True), lambda: table_log.failed_table(None)
         )
     except DeltaApprovalNeeded as approval_needed:
         if question is None:

@@ -1,7 +1,4 @@
-"""The submission by a `JobSubmitter`: the steps of the operator around the few requests that a submitter sends.
-
-DAG parsing does not import this module.
-"""
+"""Submits a job with a `JobSubmitter`. DAG parsing does not import this module."""
 # ruff: noqa: SLF001  Airflow's operator keeps its parameters in private attributes
 
 from __future__ import annotations
@@ -128,13 +125,13 @@ class ServiceSubmission:
     def resume(self, deferral: Deferral, context: Context) -> None:
         """Finish the task after a deferral.
 
-        The job has ended, unless the triggerer could not watch it or something else resumed the task. In the second
-        case, the task may defer again.
+        The job has ended, unless the triggerer could not watch it, or the trigger did not resume the task. In the
+        second case, the task may defer again.
         """
         if deferral.nonce is not None:
             self._job = replace(self._job, nonce=deferral.nonce)
         self._join(deferral.driver_id, deferral.nonce)
-        deferral.report_end(self._operator, self.kill)
+        deferral.kill_if_timed_out(self._operator, self.kill)
         self._defers = deferral.has_foreign_event and wants_to_defer(self._operator, None)
         self.poll_until_complete(deferral.driver_id, context)
 
@@ -211,8 +208,14 @@ class ServiceSubmission:
             state = None if self._log is None else self._log.state_before_job
             deferral = Deferral(driver_id=external_id, nonce=nonce, state_before_job=state)
             dotted_path, arguments = self._submitter.serialize()
-            driver = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
-            defer(self._operator, context, deferral, driver=driver, poll_interval=self._poll_interval)
+            trigger_arguments = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
+            defer(
+                self._operator,
+                context,
+                deferral,
+                trigger_arguments=trigger_arguments,
+                poll_interval=self._poll_interval,
+            )
         watch = self._new_watch()
         while not self._read_state(watch, external_id) or not watch.record_state(
             driver_state_of_job(self._state), _now_ms()

@@ -58,8 +58,8 @@ class SparkSubmission:
     def resume(self, deferral: Deferral, context: Context) -> None:
         """Wait for a job after a deferral.
 
-        The job has ended, unless the triggerer could not watch it or something else resumed the task. In the second
-        case, the task may defer again.
+        The job has ended, unless the triggerer could not watch it, or the trigger did not resume the task. In the
+        second case, the task may defer again.
         """
         operator = self._operator
         self._may_defer = deferral.has_foreign_event
@@ -67,7 +67,7 @@ class SparkSubmission:
             self._job = replace(self._job, nonce=deferral.nonce)
         operator._hook = self.make_hook()
         self._join(deferral.driver_id, context)
-        deferral.report_end(operator, self.kill)
+        deferral.kill_if_timed_out(operator, self.kill)
         self.poll_until_complete(deferral.driver_id, context)
 
     def kill(self) -> None:
@@ -91,7 +91,7 @@ class SparkSubmission:
     def get_job_status(self, external_id: str, context: Context) -> str:
         """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id.
 
-        The hook does not get the id of an application that has failed or is lost. A kill would end that application
+        The hook does not get the id of an application that has failed or is lost, because a kill would then end it
         instead of the next submission.
         """
         status = SparkSubmitOperator.get_job_status(self._operator, external_id, context)
@@ -118,13 +118,13 @@ class SparkSubmission:
                 operator,
                 context,
                 Deferral(driver_id=external_id, nonce=nonce, state_before_job=state),
-                driver={"conn_id": operator._conn_id, "uses_kerberos": hook.uses_kerberos},
+                trigger_arguments={"conn_id": operator._conn_id, "uses_kerberos": hook.uses_kerberos},
                 poll_interval=max(float(operator._status_poll_interval), minimum),
             )
         SparkSubmitOperator.poll_until_complete(operator, external_id, context)
 
     def _join(self, external_id: str, context: Context) -> str | None:
-        """Give the hook the id of a tracked job, so that it can kill the job and read its output. Return its nonce."""
+        """Give the hook the id of a tracked job, so that it can kill the job and read its output. Return the nonce."""
         nonce = stored_nonce(self._operator, context, otherwise=self._job.nonce)
         self._hook.join(external_id, nonce=nonce)
         return nonce

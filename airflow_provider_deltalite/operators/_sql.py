@@ -7,9 +7,9 @@ would change its meaning:
 - `1e3` would become a decimal.
 - An empty predicate would become None, which means every row.
 
-So SQL texts are always rendered as text. One template may still render a complete structure. The operator rejects a
-parameter that the author gave and that is rendered as empty. It also rejects Python values that would have another
-meaning as SQL. This module overrides two private methods of Airflow's templating. A contract test checks them.
+So SQL texts are always rendered as text. A template for a complete structure is still rendered natively. The operator
+rejects a parameter that the author gave and that is rendered as empty. It also rejects Python values that would have
+another meaning as SQL. This module overrides two private methods of Airflow's templating. A contract test checks them.
 
 A SQL parameter may also name a template file. Airflow reads a file for every template field that ends in
 `template_ext`, but not for texts inside a mapping. This module reads files for SQL only, at any depth of a parameter.

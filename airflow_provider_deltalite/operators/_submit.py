@@ -84,7 +84,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     request_class: ClassVar[type[Request]]
     job: ClassVar[str]
-    base_class_parameters: ClassVar[frozenset[str]] = frozenset()
+    omitted_parameters: ClassVar[frozenset[str]] = frozenset()
     """The parameters of the base classes that this operator does not have."""
 
     _hook: DeltaSparkSubmitHook | None
@@ -157,7 +157,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return request
 
     def store_generation(self, context: Context) -> int:
-        """Compute the generation of this task attempt, store it before the attempt can commit, and return it.
+        """Compute the generation, which each clear raises, store it before the attempt can commit, and return it.
 
         The task state store keeps the generation as long as the DAG run exists. An unavailable state store fails the
         task attempt, because a guessed generation could write the rows twice.
@@ -196,12 +196,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return None
 
     def record_state_before_job(self, store: LogStore, request: Request) -> None:
-        """Keep what the log shows before the job in `state_before_job`, as JSON values."""
+        """Keep in `state_before_job` what the log shows before the job, as JSON values."""
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the result that the log shows after a job; None if it shows none.
 
-        The job failed, or its output lacks the result or the results of the audits.
+        Called if the job failed, or if its output lacks the result or the results of the audits.
         """
         return self.find_finished_run(store, request)
 
@@ -259,7 +259,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             if deferral is None:
                 result = log.find_earlier_result() or run_job(self, request, context, log, None)
             else:
-                log.restore(deferral.state_before_job)
+                log.restore_state(deferral.state_before_job)
                 result = run_job(self, request, context, log, deferral)
             self._result = result
         self.links.store_commit_link(request.table, result.version)
@@ -268,7 +268,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return result.as_dict()
 
     def open_log(self, request: Request) -> TableLog:
-        """Open the log of the table, as the worker reads it before and after the job."""
+        """Open the log of the table."""
         from airflow_provider_deltalite.operators._table_log import TableLog
 
         return TableLog(self, request)
@@ -336,7 +336,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return cast("Submission", self.submission)
 
     def check_constants(self, constants: Constants) -> None:
-        """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
+        """Reject wrong parameters when the DAG is parsed, as far as their values are known."""
         self._reject_job_parameters()
         self.reject_invalid_sql_values()
         never_empty = self.sql_texts | self.plain_texts

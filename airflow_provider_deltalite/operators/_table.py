@@ -24,7 +24,7 @@ class DeltaTableOperator(DeltaCommitOperator):
 
     Existing rows have NULL in a new column. So a table with rows gets no new column with ``NOT NULL``, with a
     ``DEFAULT`` or with generated values. The task also does not narrow a type, replace it by an unrelated type, change
-    a generation expression, or change the partition columns. It fails and leaves the table as it is.
+    a generation expression, or change the partition columns. Instead it fails and leaves the table as it is.
 
     A new constraint or ``NOT NULL`` must hold for all rows of the table, so the task reads them. It fails with the
     first row that breaks the rule.

@@ -1,7 +1,7 @@
 """The log of a task's table, as the worker reads it before and after the job. It decides whether the DAG run committed.
 
-The worker may lack access to the table. Then the job alone checks whether its DAG run has committed, so the check on
-the worker only saves a submission. DAG parsing does not import this module.
+The worker may lack access to the table. Its check only saves a submission, because the job checks again. DAG parsing
+does not import this module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TableLog:
             self._operator.log.warning(_LOG_NOT_READ, table, error)
             return None
 
-    def restore(self, state_before_job: Mapping[str, Any] | None) -> None:
+    def restore_state(self, state_before_job: Mapping[str, Any] | None) -> None:
         """Use what the log showed before the job of a deferred task; None if the worker could not read the log."""
         if state_before_job is None:
             self._store = None

@@ -21,7 +21,7 @@ class DeltaVacuumOperator(DeltaCommitOperator):
     - The task deletes a file that no version names, for example of a killed job, once the file is older than the
       retention and older than one day. A younger file may belong to a running job.
     - The vacuum keeps links, tables inside the table, and files and folders whose names begin with ``_`` or ``.``. It
-      cleans up change files, folders of partition columns with such names, and temporary files of killed jobs.
+      still cleans up change files, folders of partition columns with such names, and temporary files of killed jobs.
 
     Time travel and change feeds work for every version that was current inside the retention. They may fail for older
     versions. A write can lose files if it takes longer than the retention, from its first file to its commit. Give such

@@ -42,8 +42,8 @@ class DeltaWriteOperator(DeltaQuarantineOperator):
         them as values, so they cannot change the query. (templated)
     :param deduplicate: Keep one row of the query for each key: ``{"keys": ["id"], "keep": "last", "order_by":
         "changed_at"}``. ``order_by`` is a Spark SQL expression or a list of them; ``keep`` is ``last`` (the default) or
-        ``first``. Rows that are equal in all columns count as one. The task fails if other rows of a key have the same
-        order. (templated)
+        ``first``. Rows that are equal in all columns count as one. The task fails if different rows of a key have the
+        same order. (templated)
     :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which writes
         no rows if the table exists. (templated)
     :param partition_by: The partition columns of a new table, in order. They must equal those of an existing table,

@@ -4,8 +4,7 @@ The sensor polls in the same way (`waiting`) and returns the same dictionary in 
 If this poll finds nothing, a deferrable sensor defers from inside `poke`, so that the base class handles `soft_fail`
 and similar parameters in both modes. With `start_from_trigger` the triggerer runs the first poll too.
 
-If the log position between two polls is lost, the sensor only reads commits again. Airflow 3.3 stores the starting
-version of the wait once, outside of this object. An older Airflow computes it again, from the start of the DAG run.
+If the sensor loses its log position, it only reads commits again.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             raise AirflowSkipException(f"{error} {error.__cause__} {self._status_text(context)}") from error.__cause__
 
     def check_constants(self, constants: Constants) -> None:
-        """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
+        """Reject wrong parameters when the DAG is parsed, as far as their values are known."""
         if not constants.is_unknown_at_parse_time(self.table):
             table = convert_value("table", self.table, str)
             parse_location(table)

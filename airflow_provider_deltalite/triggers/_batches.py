@@ -94,7 +94,7 @@ def _held_bytes(step: Step) -> int:
     return 300 * (1 + len(summary.partitions) + len(texts)) + sum(map(len, texts))
 
 
-def is_complete(step: Step) -> bool:
+def has_complete_summary(step: Step) -> bool:
     """Whether the summary of a step is complete; True for a step without a summary."""
     summary = getattr(step, "summary", None)
     return summary is None or bool(summary.is_complete)
@@ -117,8 +117,8 @@ def table_id(store: LogStore) -> str | None:
 def partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None) -> list[str] | None:
     """Return the names of an event's partitions.
 
-    The result is empty if no rows changed, or for a table without partitions (only `{}`). It is None if the partitions
-    are unknown, if there are more than 100, or if a name is too long for Airflow.
+    The result is empty if no rows changed, or if the table has no partitions (each mapping is empty). It is None if the
+    partitions are unknown, if there are more than 100, or if a name is too long for Airflow.
     """
     if partitions is not None and not any(partitions):
         return []

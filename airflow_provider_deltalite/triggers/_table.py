@@ -1,14 +1,12 @@
 """The trigger of an `AssetWatcher`: it sends an event for the asset if the table has commits that match.
 
-A commit matches if it is not before `start` and satisfies all other conditions of the trigger.
-
 The trigger never ends. If storage or Airflow fails, it retries after growing pauses. Polls run in threads, so they do
 not block the triggerer's event loop. The triggers of one table share their polls (Airflow 3.3). Each trigger applies
 its own condition, and reads the log itself if it joins later or has missed a batch.
 
 Airflow 3.3 stores the trigger's position with the asset. The trigger reads it before the first poll. After an event it
 waits five seconds, in which the triggerer hands the event to Airflow, and then stores the position. A restart can
-therefore repeat an event. It loses an event only if the triggerer has not handed the event over in this time.
+therefore repeat an event, and loses an event that takes longer to hand over.
 
 In three cases, a restart begins at `start` instead, and can leave out commits:
 
@@ -160,7 +158,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 else:
                     batch, has_more = shared_batch, False  # the shared stream itself continues an incomplete batch
                 steps = batch.steps
-                if self.condition.needs_complete_summary and not all(map(_batches.is_complete, steps)):
+                if self.condition.needs_complete_summary and not all(map(_batches.has_complete_summary, steps)):
                     steps = await self._call_until_success(_batches.complete_steps, steps, self.condition)
                 position, event = await in_thread(position_and_event_after, position, steps, self.condition, self.table)
                 if event is not None:

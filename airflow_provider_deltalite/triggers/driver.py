@@ -45,8 +45,7 @@ class SparkDriverTrigger(BaseTrigger):
     :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
-    :param uses_kerberos: True lets the trigger authenticate to the ResourceManager with Kerberos without a keytab and a
-        principal in the connection. With False, it uses Kerberos only if the connection has both.
+    :param uses_kerberos: Use Kerberos for the ResourceManager even if the connection has no keytab and no principal.
     :param submitter: The dotted path and the arguments of the ``JobSubmitter`` that submitted the job; None for
         ``spark-submit``.
     """
@@ -96,10 +95,7 @@ class SparkDriverTrigger(BaseTrigger):
         yield TriggerEvent({"status": end.value, "message": watch.error_text if end is WatchEnd.UNWATCHED else ""})
 
     async def on_kill(self) -> None:
-        """Kill the driver, unless the task is still deferred.
-
-        Airflow 3.3 calls this after a user cleared the task, or marked it as failed or successful.
-        """
+        """Kill the driver, unless the task is still deferred."""
         await self._kill_driver_of_abandoned_task()
 
     async def cleanup(self) -> None:

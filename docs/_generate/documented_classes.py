@@ -144,7 +144,7 @@ def _signature_parameters(documented: Any, *, project_only: bool = True) -> dict
         functions = [cls.__init__ for cls in _classes_with_constructor(documented, project_only=project_only)]
     else:
         functions = [documented]
-    omitted_parameters = _OMITTED_PARAMETERS | getattr(documented, "base_class_parameters", frozenset())
+    omitted_parameters = _OMITTED_PARAMETERS | getattr(documented, "omitted_parameters", frozenset())
     by_name: dict[str, inspect.Parameter] = {}
     for function in functions:
         for name, parameter in inspect.signature(inspect.unwrap(function)).parameters.items():

@@ -97,7 +97,7 @@ def test_an_approval_runs_the_job_again_and_the_commit_names_the_person(table, c
     assert (audit["passed"], audit["measured"], audit["accepted_by"]) == (False, 3, "Ada (id 7)")
     assert audit["accepted_at"] == "2026-01-01T12:00:00+00:00"
     assert "note" not in json.dumps(result)
-    # A retry of an attempt that was killed after its commit returns the commit, and nobody is asked.
+    # A retry of a killed attempt returns the attempt's commit, and nobody is asked.
     context["ti"].try_number = 2
     retry_result = task(table).execute(context)
     assert (retry_result["skipped"], retry_result["version"], job.runs, len(questions)) == (True, 1, 2, 1)
@@ -226,14 +226,14 @@ def test_a_retry_or_a_cleared_task_asks_again(table, context, job, questions):
     assert commit_count(table) == 0
 
 
-def test_a_job_that_is_killed_after_its_commit_succeeds(table, context, job, questions):
+def test_a_task_succeeds_if_its_job_is_killed_after_the_commit(table, context, job, questions):
     wait = wait_of(lambda: task(table).execute(context))
     job.kill_after_commit()
     result = resume(task(table), wait, context, answer("Publish", code=code_in(questions[0])))
     assert (result["version"], result["committed"], result["audits"][0]["accepted_by"]) == (1, True, "Ada (id 7)")
 
 
-def test_a_killed_task_that_waits_has_nothing_to_kill(table, context, job, questions):
+def test_a_kill_of_a_waiting_task_does_nothing(table, context, job, questions):
     operator = task(table)
     wait_of(lambda: operator.execute(context))
     operator.on_kill()

@@ -102,13 +102,13 @@ def test_an_audit_of_new_rows_is_rejected_where_there_are_none():
         DeltaCheckOperator(task_id="t", table="/t", audits=[])
 
 
-def test_the_address_of_another_table_has_no_parent_folder():
+def test_an_audit_rejects_an_address_with_a_parent_segment():
     audit = {"name": "x", "references": {"a": "b"}, "in_table": "/lake/../secret"}
     with pytest.raises(InvalidTableAddressError):
         DeltaCheckOperator(task_id="t", table="/t", audits=[audit])
 
 
-def test_an_audit_that_leaves_out_no_rows_keeps_the_digest_of_a_request():
+def test_an_audit_without_quarantine_keeps_the_digest_of_a_request():
     request = DeleteRequest(table="/t", condition="a")
     with_audits = DeleteRequest(table="/t", condition="a", audits=(Audit(**NO_NULL),))
     assert request_digests(request) == request_digests(with_audits)
@@ -153,7 +153,7 @@ def test_a_check_whose_output_is_lost_succeeds_without_measured_values(table, sp
     assert (result["version"], result["audits"]) == (1, None)
 
 
-def test_a_failed_audit_is_not_retried_and_a_killed_job_is(table, spark_submit, context):
+def test_airflow_retries_a_killed_job_but_no_failed_audit(table, spark_submit, context):
     table.create()
     spark_submit.set_script(PRINT_ERROR)
     with pytest.raises(AirflowFailException, match="AuditFailedError: 1 of 1 audit"):

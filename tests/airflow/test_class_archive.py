@@ -1,4 +1,4 @@
-"""A driver on this worker uses an archive of classes that fits. The worker makes one after a job in local mode."""
+"""A driver on this worker uses an archive of Spark's classes. The worker makes one after a job in local mode."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplo
 
 
 @pytest.mark.slow
-def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_a_failure(worker, monkeypatch, caplog):
+def test_no_archive_is_made_for_a_cluster_or_during_another_warm_up_or_after_a_failure(worker, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     for master in ("yarn", "spark://h:7077"):
         make_archive_later(launch(worker, master=master, mode="client"))

@@ -48,7 +48,7 @@ def resume(task, deferral: TaskDeferred, context, event=ENDED):
 
 
 @pytest.fixture
-def submitted(table, spark_submit, yarn):
+def yarn_with_job(table, spark_submit, yarn):
     """A table, and a YARN cluster in which the submitted application runs."""
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
@@ -57,7 +57,7 @@ def submitted(table, spark_submit, yarn):
 
 
 def test_a_task_in_yarn_defers_after_the_submission_and_returns_the_result_afterwards(
-    table, spark_submit, context, submitted
+    table, spark_submit, context, yarn_with_job
 ):
     deferral = deferral_of(operator(table), context)
     assert "spark.yarn.submit.waitAppCompletion=false" in spark_submit.argv
@@ -67,7 +67,7 @@ def test_a_task_in_yarn_defers_after_the_submission_and_returns_the_result_after
     assert (deferral.timeout, arguments["deadline_ms"]) == (None, None)
     commit_as_driver(table)
     spark_submit.call_file.unlink()
-    submitted.answers = [submitted.finished_state()]
+    yarn_with_job.answers = [yarn_with_job.finished_state()]
     result = resume(operator(table), deferral, context)
     assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
     assert not spark_submit.was_called
@@ -76,14 +76,14 @@ def test_a_task_in_yarn_defers_after_the_submission_and_returns_the_result_after
 
 @pytest.mark.parametrize("has_state_store", [pytest.param(True, marks=since_3_3), False])
 def test_a_task_whose_deferral_has_lost_its_values_returns_the_commit_of_its_job(
-    table, spark_submit, context, submitted, has_state_store
+    table, spark_submit, context, yarn_with_job, has_state_store
 ):
     if not has_state_store:
         context.pop("task_state_store", None)
     deferral_of(operator(table), context)
     spark_submit.call_file.unlink()
     commit_as_driver(table)
-    submitted.answers = [submitted.finished_state()]
+    yarn_with_job.answers = [yarn_with_job.finished_state()]
     result = operator(table).resume_execution("execute_complete", {"event": ENDED}, context)
     assert (result["version"], result["skipped"]) == (1, True)
     assert not spark_submit.was_called
@@ -130,7 +130,7 @@ def test_a_task_in_kubernetes_takes_its_result_from_the_log_of_the_pod(table, co
     assert kubernetes.deleted_pods == [POD]
 
 
-def test_neither_trigger_nor_deferral_holds_a_secret(table, context, submitted, monkeypatch, tmp_path):
+def test_neither_trigger_nor_deferral_holds_a_secret(table, context, yarn_with_job, monkeypatch, tmp_path):
     write_sites(tmp_path, {"yarn-site": {"yarn.nodemanager.log-container-debug-info.enabled": "false"}})
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     task = operator(table, conf={"spark.hadoop.fs.s3a.secret.key": "planted"}, env_vars={"DB_PASSWORD": "planted"})
@@ -140,7 +140,7 @@ def test_neither_trigger_nor_deferral_holds_a_secret(table, context, submitted, 
 
 
 @since_3_3
-def test_a_retry_joins_the_driver_and_defers_again(table, spark_submit, context, submitted):
+def test_a_retry_joins_the_driver_and_defers_again(table, spark_submit, context, yarn_with_job):
     first = deferral_of(operator(table), context)
     spark_submit.call_file.unlink()
     second = deferral_of(operator(table), context)
@@ -149,7 +149,7 @@ def test_a_retry_joins_the_driver_and_defers_again(table, spark_submit, context,
     assert second.kwargs == first.kwargs, "the retry knows the nonce of the driver's markers"
 
 
-def test_a_retry_after_the_commit_does_not_defer(table, spark_submit, context, submitted):
+def test_a_retry_after_the_commit_does_not_defer(table, spark_submit, context, yarn_with_job):
     deferral_of(operator(table), context)
     commit_as_driver(table)
     assert operator(table).execute(context)["skipped"] is True
@@ -159,10 +159,10 @@ def test_a_retry_after_the_commit_does_not_defer(table, spark_submit, context, s
     ("exit_code", "error_class", "message"),
     [(51, AirflowFailException, "SchemaMismatchError"), (84, DeltaConflictError, "ConcurrentAppendException")],
 )
-def test_a_failure_has_the_type_of_the_drivers_error(table, context, submitted, exit_code, error_class, message):
+def test_a_failure_has_the_type_of_the_drivers_error(table, context, yarn_with_job, exit_code, error_class, message):
     deferral = deferral_of(operator(table), context)
     diagnostics = f"User application exited with status {exit_code}"
-    submitted.answers = [submitted.finished_state("FAILED", diagnostics=diagnostics)]
+    yarn_with_job.answers = [yarn_with_job.finished_state("FAILED", diagnostics=diagnostics)]
     with pytest.raises(error_class, match=message):
         resume(operator(table), deferral, context)
 
@@ -177,9 +177,9 @@ def test_a_failure_in_a_pod_has_the_message_and_the_traceback_of_its_log(table, 
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
-def test_a_killed_application_fails_the_task_unless_it_has_committed(table, context, submitted, is_committed):
+def test_a_killed_application_fails_the_task_unless_it_has_committed(table, context, yarn_with_job, is_committed):
     deferral = deferral_of(operator(table), context)
-    submitted.answers = [submitted.finished_state("KILLED")]
+    yarn_with_job.answers = [yarn_with_job.finished_state("KILLED")]
     if is_committed:
         commit_as_driver(table)
         assert resume(operator(table), deferral, context)["version"] == 1
@@ -196,18 +196,18 @@ def test_a_pod_that_no_longer_exists_fails_the_task_with_a_retry(table, context,
 
 
 def test_a_worker_waits_itself_if_the_triggerer_could_not_watch_the_driver(
-    table, context, submitted, capsys, monkeypatch
+    table, context, yarn_with_job, capsys, monkeypatch
 ):
     deferral = deferral_of(operator(table), context)
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    submitted.answers = [RUNNING_STATE, submitted.finished_state(before_answer=lambda: commit_as_driver(table))]
+    yarn_with_job.answers = [RUNNING_STATE, yarn_with_job.finished_state(before_answer=lambda: commit_as_driver(table))]
     event = {"status": "unwatched", "message": "http://rm:8088 did not answer."}
     assert resume(operator(table), deferral, context, event)["version"] == 1
     log = capsys.readouterr().out
     assert "could not watch the driver" in log and "http://rm:8088 did not answer." in log
 
 
-def test_an_answer_to_an_old_question_does_not_end_the_wait_for_the_driver(table, context, submitted, capsys):
+def test_an_answer_to_an_old_question_does_not_end_the_wait_for_the_driver(table, context, yarn_with_job, capsys):
     deferral = deferral_of(operator(table), context)
     with pytest.raises(TaskDeferred) as caught:
         resume(operator(table), deferral, context, {"chosen_options": ["Publish"], "params_input": {}})
@@ -216,7 +216,7 @@ def test_an_answer_to_an_old_question_does_not_end_the_wait_for_the_driver(table
     assert f"Waiting again for the driver {YARN_ID}" in capsys.readouterr().out
 
 
-def test_the_deadline_counts_from_the_start_of_the_attempt_and_kills_the_driver(table, context, submitted):
+def test_the_deadline_counts_from_the_start_of_the_attempt_and_kills_the_driver(table, context, yarn_with_job):
     start = datetime(2026, 3, 1, tzinfo=UTC)
     context["ti"].start_date = start
     parameters = {"execution_timeout": timedelta(hours=1)}
@@ -225,11 +225,11 @@ def test_the_deadline_counts_from_the_start_of_the_attempt_and_kills_the_driver(
     assert deferral.timeout == timedelta(minutes=5), "the deadline is over, and only Airflow's margin remains"
     with pytest.raises(AirflowTaskTimeout, match=f"1:00:00.*{YARN_ID}"):
         resume(operator(table, **parameters), deferral, context, {"status": "timeout", "message": ""})
-    assert submitted.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert yarn_with_job.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
 
 
 @since_3_3
-def test_the_driver_is_killed_if_airflow_ends_the_deferral_at_its_timeout(table, context, submitted):
+def test_the_driver_is_killed_if_airflow_ends_the_deferral_at_its_timeout(table, context, yarn_with_job):
     from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
     from airflow.sdk.exceptions import TaskDeferralTimeout
 
@@ -238,22 +238,22 @@ def test_the_driver_is_killed_if_airflow_ends_the_deferral_at_its_timeout(table,
         operator(table).resume_execution(
             TRIGGER_FAIL_REPR, {"error": TriggerFailureReason.TRIGGER_TIMEOUT.value}, context
         )
-    assert submitted.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert yarn_with_job.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
 
 
-def test_a_kill_of_the_resumed_task_reaches_the_driver(table, context, submitted):
+def test_a_kill_of_the_resumed_task_reaches_the_driver(table, context, yarn_with_job):
     deferral = deferral_of(operator(table), context)
     task = operator(table)
-    state_after_kill = submitted.finished_state("KILLED", before_answer=task.on_kill)
-    submitted.answers = [state_after_kill, submitted.finished_state("KILLED")]
+    state_after_kill = yarn_with_job.finished_state("KILLED", before_answer=task.on_kill)
+    yarn_with_job.answers = [state_after_kill, yarn_with_job.finished_state("KILLED")]
     with pytest.raises(DeltaJobError):
         resume(task, deferral, context)
-    assert submitted.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert yarn_with_job.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
 
 
 @pytest.mark.parametrize("had_checkpoint", [True, False])
-def test_a_checkpoint_is_compared_with_the_log_before_the_job(table, context, submitted, had_checkpoint):
-    """A checkpoint that exists when the task resumes is the result of a failed job only if the job wrote it."""
+def test_a_checkpoint_is_compared_with_the_log_before_the_job(table, context, yarn_with_job, had_checkpoint):
+    """A checkpoint that existed before a failed job is not the job's result."""
 
     def checkpoint():
         return DeltaCheckpointOperator(
@@ -266,7 +266,7 @@ def test_a_checkpoint_is_compared_with_the_log_before_the_job(table, context, su
     deferral = deferral_of(checkpoint(), context)
     assert deferral.kwargs["state_before_job"] == {"version": 0, "has_checkpoint": had_checkpoint}
     file.write_bytes(b"PAR1")
-    submitted.answers = [submitted.finished_state("FAILED")]
+    yarn_with_job.answers = [yarn_with_job.finished_state("FAILED")]
     if had_checkpoint:
         with pytest.raises(DeltaJobError):
             resume(checkpoint(), deferral, context)
@@ -274,11 +274,11 @@ def test_a_checkpoint_is_compared_with_the_log_before_the_job(table, context, su
         assert resume(checkpoint(), deferral, context)["version"] == 0
 
 
-def test_a_worker_that_cannot_read_the_log_before_the_job_does_not_read_it_afterwards(table, context, submitted):
+def test_a_worker_that_cannot_read_the_log_before_the_job_does_not_read_it_afterwards(table, context, yarn_with_job):
     deferral = deferral_of(operator(table), context)
     commit_as_driver(table)
     deferral.kwargs["state_before_job"] = None
-    submitted.answers = [submitted.finished_state()]
+    yarn_with_job.answers = [yarn_with_job.finished_state()]
     with pytest.raises(Exception, match="this worker cannot read the log"):
         resume(operator(table), deferral, context)
 
@@ -312,7 +312,7 @@ def test_an_explicit_deferrable_is_an_error_before_the_submission(
 
 
 @pytest.mark.parametrize(("connection", "message"), UNWATCHABLE)
-def test_a_default_of_the_deployment_lets_the_task_wait_on_the_worker(
+def test_the_setting_default_deferrable_lets_the_task_wait_on_the_worker(
     table, spark_submit, context, monkeypatch, connection, message, capsys
 ):
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
@@ -331,7 +331,7 @@ def test_the_error_for_a_pod_without_tracking_tells_the_author_how_to_track_it(
     assert not spark_submit.was_called
 
 
-def test_an_authentication_object_of_the_author_makes_a_deferral_an_error(table, spark_submit, context, submitted):
+def test_an_authentication_object_of_the_author_makes_a_deferral_an_error(table, spark_submit, context, yarn_with_job):
     with pytest.raises(AirflowFailException, match="yarn_rm_auth"):
         operator(table, yarn_rm_auth=lambda request: request).execute(context)
     assert not spark_submit.was_called
@@ -339,12 +339,12 @@ def test_an_authentication_object_of_the_author_makes_a_deferral_an_error(table,
 
 @pytest.mark.parametrize(("default", "deferrable", "is_deferred"), [("True", None, True), ("True", False, False)])
 def test_the_default_of_the_deployment_applies_unless_the_author_decides(
-    table, context, submitted, monkeypatch, default, deferrable, is_deferred
+    table, context, yarn_with_job, monkeypatch, default, deferrable, is_deferred
 ):
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", default)
     task = operator(table, deferrable=deferrable)
     if is_deferred:
         assert isinstance(deferral_of(task, context).trigger, SparkDriverTrigger)
     else:
-        submitted.answers = [submitted.finished_state(before_answer=lambda: commit_as_driver(table))]
+        yarn_with_job.answers = [yarn_with_job.finished_state(before_answer=lambda: commit_as_driver(table))]
         assert task.execute(context)["version"] == 1

@@ -240,20 +240,21 @@ def test_a_deferred_task_is_finished_by_another_worker(table, livy, spark_submit
     assert copies(staging) == []
 
 
-def test_a_deferred_job_is_killed_at_the_deadline_and_by_the_trigger(table, livy, spark_submit, context, staging):
+def test_the_trigger_kills_a_deferred_job(table, livy, spark_submit, context, staging):
     spark_submit.set_script(RUN_FOR_A_WHILE)
-    for number in (0, 1):
-        task = operator(table, deferrable=True, durable=False)
-        with pytest.raises(TaskDeferred) as caught:
-            task.execute(context)
-        if number == 0:
-            caught.value.trigger._kill()
-        else:
-            kwargs = {**caught.value.kwargs, "event": {"status": "timeout", "message": ""}}
-            with pytest.raises(AirflowTaskTimeout):
-                operator(table).resume_execution(caught.value.method_name, kwargs, context)
-        assert livy.deleted[-1] == number
-        assert copies(staging) == []
+    wait_of(lambda: operator(table, deferrable=True).execute(context)).trigger._kill()
+    assert livy.deleted == [0]
+    assert copies(staging) == []
+
+
+def test_a_worker_kills_a_deferred_job_at_the_deadline(table, livy, spark_submit, context, staging):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    deferral = wait_of(lambda: operator(table, deferrable=True).execute(context))
+    kwargs = {**deferral.kwargs, "event": {"status": "timeout", "message": ""}}
+    with pytest.raises(AirflowTaskTimeout):
+        operator(table).resume_execution(deferral.method_name, kwargs, context)
+    assert livy.deleted == [0]
+    assert copies(staging) == []
 
 
 def test_the_trigger_removes_the_files_of_a_job_that_it_cannot_kill(
@@ -310,7 +311,7 @@ def _create_and_lose(server, path, body):
     return answer
 
 
-def test_a_service_that_refuses_requests_does_not_let_the_operator_remove_the_files(
+def test_the_operator_keeps_the_files_of_a_job_whose_service_refuses_requests(
     table, livy, livy_module, spark_submit, context, staging, monkeypatch
 ):
     """The job may run, so its files stay for the next attempt, which joins it."""

@@ -28,7 +28,7 @@ def port() -> int:
 @pytest.fixture
 def pod(port, tmp_path, monkeypatch) -> DriverPod:
     """A pod of the cluster at `port`, with the client that a worker loads."""
-    monkeypatch.setenv(RETRY_VARIABLE, "{}")  # so that the value of the client is removed after the test
+    monkeypatch.setenv(RETRY_VARIABLE, "{}")  # monkeypatch then removes the value that the client sets
     use_api_server(monkeypatch, port, tmp_path)
     return DriverPod(api=load_client("spark_default"), namespace="lake", name="load-driver")
 

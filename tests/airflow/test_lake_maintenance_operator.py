@@ -23,9 +23,9 @@ from tests.support.airflow_versions import scheduler_copy
 
 def operator(*, native=False, rendered_with=None, **parameters) -> DeltaLakeMaintenanceOperator:
     """A task on `/lake/*` with rendered templates."""
-    lake = {} if {"tables", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
+    default_pattern = {} if {"tables", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        task = DeltaLakeMaintenanceOperator(**{"task_id": "maintain", **lake, **parameters})
+        task = DeltaLakeMaintenanceOperator(**{"task_id": "maintain", **default_pattern, **parameters})
     task.render_template_fields(rendered_with or {})
     return task
 
@@ -102,9 +102,9 @@ def test_every_parameter_is_rendered(native):
     ],
 )
 def test_an_invalid_parameter_is_rejected_when_the_dag_is_parsed(parameters, error, problem):
-    lake = {} if {"tables", "pattern", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
+    default_pattern = {} if {"tables", "pattern", "catalog_schema"} & parameters.keys() else {"pattern": "/lake/*"}
     with pytest.raises(error, match=problem):
-        DeltaLakeMaintenanceOperator(task_id="maintain", **lake, **parameters)
+        DeltaLakeMaintenanceOperator(task_id="maintain", **default_pattern, **parameters)
 
 
 def test_templates_are_checked_when_the_task_runs():
@@ -194,7 +194,7 @@ def test_failed_tables_fail_the_task_which_still_stores_its_rows(
     assert "Version:" not in str(error.value), "the message names the failed tables instead of one table"
 
 
-def test_the_rows_of_a_failed_job_are_no_success_if_its_exit_code_is_unknown():
+def test_a_reported_error_fails_the_task_even_if_the_exit_code_is_unknown():
     task = operator()
     log = task.open_log(task._request())
     result = OperationResult.from_dict(

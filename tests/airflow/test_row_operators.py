@@ -36,7 +36,7 @@ def test_a_delete_of_every_row_needs_a_confirmation():
 
 
 @EACH_OPERATOR
-def test_the_parameters_of_all_commits_reach_the_request(operator):
+def test_the_common_parameters_reach_the_request(operator):
     common = {"user_metadata": "why", "conflict_retries": "0", "conflict_seconds": 5, "single_writer": "true"}
     request = rendered_request(operator, **common)
     assert (request.user_metadata, request.conflict_retries, request.conflict_seconds) == ("why", 0, 5)

@@ -244,6 +244,7 @@ def test_an_option_takes_precedence_over_its_setting():
 
 
 def test_a_short_secret_is_not_an_argument():
+    """Logs do not mask a short secret, but arguments must not contain it."""
     arguments = ["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"]
     remaining_arguments, moved_settings = split_off_secrets(arguments)
     assert moved_settings == {"spark.x": "-Dmy.password=abc"}

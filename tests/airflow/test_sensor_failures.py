@@ -70,18 +70,23 @@ def test_a_corrupt_log_fails_or_skips_the_sensor_in_both_modes(table, context, d
     assert "CorruptLogError" in str(failure)
 
 
+def error_at_timeout(version_sensor, context):
+    """Let the wait of a sensor time out, and return the error that the sensor raises."""
+    end_wait = lambda: version_sensor.execute(context)
+    if version_sensor.deferrable:
+        defer(version_sensor, context)
+        end_wait = lambda: version_sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    with pytest.raises(AirflowSkipException if version_sensor.soft_fail else AirflowSensorTimeout) as caught:
+        end_wait()
+    return caught.value
+
+
 @pytest.mark.parametrize("soft_fail", [False, True])
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_timeout_fails_or_skips_the_sensor_in_both_modes(table, context, deferrable, soft_fail):
     table.create()
     version_sensor = make_sensor(table, timeout=0, deferrable=deferrable, soft_fail=soft_fail)
-    if deferrable:
-        defer(version_sensor, context)
-        end_wait = lambda: version_sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
-    else:
-        end_wait = lambda: version_sensor.execute(context)
-    with pytest.raises(AirflowSkipException if soft_fail else AirflowSensorTimeout):
-        end_wait()
+    assert error_at_timeout(version_sensor, context)
 
 
 @pytest.mark.parametrize("event", [None, {"status": "odd"}, {"status": "success"}])
@@ -143,14 +148,8 @@ def test_the_first_poll_logs_what_the_sensor_waits_for(table, context, caplog, d
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_message_of_a_timeout_names_the_wait_and_a_missing_table(table, context, deferrable, soft_fail):
     version_sensor = make_sensor(table, timeout=0, deferrable=deferrable, soft_fail=soft_fail, after_version=-1)
-    if deferrable:
-        defer(version_sensor, context)
-        end_wait = lambda: version_sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
-    else:
-        end_wait = lambda: version_sensor.execute(context)
-    with pytest.raises(AirflowSkipException if soft_fail else AirflowSensorTimeout) as caught:
-        end_wait()
-    assert f"commit to {table} that changes rows, at any version. The table does not exist." in str(caught.value)
+    message = str(error_at_timeout(version_sensor, context))
+    assert f"commit to {table} that changes rows, at any version. The table does not exist." in message
 
 
 def test_a_skip_after_an_error_other_than_a_timeout_keeps_the_message_of_airflow(table, context):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from importlib import import_module
 
 import pytest
@@ -106,10 +105,9 @@ async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
         watch, "poll", lambda *_: poll_may_end.wait(5) and watch.PollResult(position=LogPosition(version=0), match=None)
     )
     waiting_task = asyncio.create_task(events(trigger(table)))
-    start_time = time.monotonic()
     for _ in range(5):
         await asyncio.sleep(0.01)
-    assert time.monotonic() - start_time < 1
+    assert not waiting_task.done()
     waiting_task.cancel()
     poll_may_end.set()
     with pytest.raises(asyncio.CancelledError):
@@ -215,7 +213,7 @@ async def test_the_pauses_of_a_trigger_double_with_each_failed_poll_and_restart_
     assert [seconds for seconds in pauses if seconds > 0] == [*pauses_after_failures, 1, 2]
 
 
-@pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
+@pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'], ids=["error", "success"])
 async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, commit_text):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text(commit_text + "\n")
