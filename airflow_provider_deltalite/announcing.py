@@ -129,9 +129,8 @@ def position_and_event_after(
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
     """Return the partition values of the commits that change rows.
 
-    The result is None if a partition of one of these commits is unknown, or if one of them names no partition.
-
-    A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
+    The result is None if one of these commits does not name all its partitions, or names none. A commit of a table
+    without partition columns names one partition, `{}`.
     """
     partitions: dict[Hashable, Mapping[str, str | None]] = {}
     for commit in commits:

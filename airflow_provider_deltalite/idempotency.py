@@ -4,9 +4,9 @@ The app id names a task of a DAG run, so every task attempt finds the commit of 
 two tasks never share an app id. With an idempotency key, the app id names the DAG and the key instead. All tasks and
 runs of the DAG that have the same key then share the app id.
 
-The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
-is 0 if `on_rerun` is `skip`. It is never a logical date, because backfills run out of order. Delta treats a
-run as committed if its transaction version is not above the stored version.
+The transaction version is the generation of the task, or 0 if `on_rerun` is `skip`. A retry keeps the generation, and a
+clear raises it. The version is never a logical date, because backfills run out of order. Delta treats a run as
+committed if its transaction version is not above the stored version.
 
 The task stores a small state, which distinguishes a clear from a retry.
 """

@@ -45,7 +45,7 @@ _RUNS_PER_QUERY = 200
 _MAX_WRITTEN_TABLES = 5_000
 _MAX_ADDRESS_LENGTH = 2_000
 _MAX_FIELDS_LENGTH = 32 * 1024
-# PostgreSQL reads no value of a JSON text with one of these escapes: NUL, and a surrogate, which may lack its pair.
+# PostgreSQL cannot read a JSON text with one of these escapes: NUL, and a surrogate, which may lack its pair.
 _UNREADABLE_ESCAPES = ("\\u0000", "\\ud")
 # The operators that change rows, or that make a table.
 _WRITERS = (
@@ -204,8 +204,8 @@ class AirflowDatabase:
     ) -> list[TaskResult]:
         """Return the return values that are dictionaries: of the tasks of a run, or of one task instance.
 
-        People and tasks choose the values. So the method only parses JSON, and leaves out long values. It returns at
-        most 500 values.
+        The values are untrusted, so the method only parses JSON, and leaves out long values. It returns at most 500
+        values.
         """
         text = cast(XComModel.value, Text)
         query = select(XComModel.task_id, XComModel.map_index, XComModel.timestamp, text.label("text")).where(
@@ -231,8 +231,8 @@ def _watchers() -> Any:
 def _written_tables() -> Any:
     """Return the query for the rendered tables and connections of tasks that succeeded.
 
-    The column `text` has all fields as JSON if the database may not be able to read values from it; otherwise it is
-    NULL. A database evaluates a `CASE` in its order, so it never reads a value from such a text.
+    The column `text` has all fields as JSON if the database may fail to read values from them; otherwise it is NULL. A
+    database evaluates the branches of a `CASE` in order, so it never reads a value from such a text.
     """
     fields, task = RenderedTaskInstanceFields, TaskInstance
     values = type_coerce(fields.rendered_fields, JSON)  # Airflow 3.1 declares another type
@@ -292,7 +292,7 @@ def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
 
 
 def _parsed(text: object) -> Any:
-    """Return the value of a JSON text; None if the text is invalid. The function makes no object of a named class."""
+    """Return the value of a JSON text; None if the text is invalid."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):

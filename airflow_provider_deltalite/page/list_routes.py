@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LAKE_SECONDS = 2.0
 # The wait if the cache has values of tables. The reads of other and of newer values go on in the background.
 _LAKE_AGAIN_SECONDS = 0.2
-# An older value is read again.
+# A value older than this is read again.
 _LAKE_AGE_SECONDS = 60.0
 # While this read runs, the list shows a value up to this age as current.
 _LAKE_STALE_SECONDS = 600.0
@@ -45,7 +45,7 @@ class ListRoutes(Routes):
     """The routes that list tables."""
 
     async def home(self, request: Request) -> RedirectResponse:
-        """Lead to the list of tables."""
+        """Redirect to the list of tables."""
         return RedirectResponse(self.links(request).lake())
 
     async def lake(
