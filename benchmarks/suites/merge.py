@@ -25,7 +25,7 @@ from benchmarks.suites.data import tpcds
 from benchmarks.suites.engines import Merge, Rows
 from benchmarks.suites.merging import measure_merge
 from benchmarks.suites.suite import Bench, check_equal
-from benchmarks.suites.tables import make_table, plain, sample, split, with_values
+from benchmarks.suites.tables import make_table, sample, split, with_delta_types, with_values
 
 FILES = 20
 KEYS = ("wr_order_number", "wr_item_sk")
@@ -74,7 +74,7 @@ CASES = (
 
 def run(bench: Bench) -> None:
     """Measure all cases with all sides."""
-    rows = plain(pq.read_table(tpcds(bench.folder, bench.scale)["web_returns"]))
+    rows = with_delta_types(pq.read_table(tpcds(bench.folder, bench.scale)["web_returns"]))
     target = bench.folder / f"web_returns-{bench.scale:g}"
     parts = split(rows, FILES)
     make_table(target, parts)

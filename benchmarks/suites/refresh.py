@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.suites.data import TABLES, tpcds
 from benchmarks.suites.engines import Engine, Merge, Query, Rows
 from benchmarks.suites.suite import Bench, check_equal
-from benchmarks.suites.tables import copy_table, make_table, plain, sample, split, with_values
+from benchmarks.suites.tables import copy_table, make_table, sample, split, with_delta_types, with_values
 
 FACTS = "store_sales"
 FILES = 16
@@ -33,9 +33,9 @@ def run(bench: Bench) -> None:
     """Measure the queries, the merges, and the queries again."""
     files = tpcds(bench.folder, bench.scale)
     tables = {table: bench.folder / f"{table}-{bench.scale:g}" for table in TABLES if table != "web_returns"}
-    facts = plain(pq.read_table(files[FACTS]))
+    facts = with_delta_types(pq.read_table(files[FACTS]))
     for name, table in tables.items():
-        make_table(table, split(facts, FILES) if name == FACTS else [plain(pq.read_table(files[name]))])
+        make_table(table, split(facts, FILES) if name == FACTS else [with_delta_types(pq.read_table(files[name]))])
     tables_by_side = {
         engine.name: {**tables, FACTS: copy_table(tables[FACTS], bench.new_table())} for engine in bench.engines
     }

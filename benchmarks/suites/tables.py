@@ -22,7 +22,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 
-def plain(rows: pa.Table) -> pa.Table:
+def with_delta_types(rows: pa.Table) -> pa.Table:
     """Return the rows with types that Delta has: nullable columns, and `string` instead of `string_view`."""
     fields = [
         pa.field(field.name, pa.string() if field.type == pa.string_view() else field.type) for field in rows.schema
