@@ -82,9 +82,9 @@ def generation_and_state(stored_state: Mapping[str, Any] | None, attempt: TaskAt
     current `retries`. A retry and an edit of `retries` in the DAG do not change it.
 
     1. There is a stored state, and `max_tries` has changed: the task was cleared. The generation rises by one.
-    2. There is a stored state, and `max_tries` has not changed. A clear may still have set it to its old value, if the
-       author has lowered `retries` by the number of attempts made. `clears` decides such a case: if it has risen, the
-       generation rises by one.
+    2. There is a stored state, and `max_tries` has not changed. A clear may still have set `max_tries` to its old
+       value, if the author has lowered `retries` by the number of attempts made. `clears` decides such a case: if it
+       has risen, the generation rises by one.
     3. Any other attempt with a stored state is a retry, in the same generation.
     4. There is no stored state: the generation is `max_tries` minus `retries`, which is 0 for a task that was never
        cleared. Before Airflow 3.3 there is no state store, so an edit of `retries` changes the generation.

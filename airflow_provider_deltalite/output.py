@@ -127,7 +127,7 @@ class JobOutput:
         return self._last_line_is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
-        """Yield the lines for Airflow's hook, which logs each of them unless `omits` is true for it.
+        """Yield the lines for Airflow's hook, which logs those for which `omits` is false.
 
         `has_ended` says that the job has ended, so its Spark web page no longer exists.
         """

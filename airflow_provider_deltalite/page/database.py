@@ -158,20 +158,20 @@ class AirflowDatabase:
 
     def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
         """Return the schedules of DAGs by their ids, without the DAGs that this Airflow lacks."""
-        last_start = (
+        last_start_column = (
             select(func.max(DagRun.run_after))
             .where(DagRun.dag_id == DagModel.dag_id, DagRun.run_type == DagRunType.SCHEDULED)
             .scalar_subquery()
         )
-        columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, last_start)
+        columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, last_start_column)
         schedules: dict[str, Schedule] = {}
         with create_session() as session:
             for start in range(0, len(dag_ids), _RUNS_PER_QUERY):
                 ids = sorted(dag_ids)[start : start + _RUNS_PER_QUERY]
                 query = select(*columns).where(DagModel.dag_id.in_(ids), ~DagModel.is_stale)
-                for dag_id, is_paused, next_start, newest_start in session.execute(query):
+                for dag_id, is_paused, next_start, last_start in session.execute(query):
                     schedules[dag_id] = Schedule(
-                        is_paused=bool(is_paused), last_start=newest_start, next_start=next_start
+                        is_paused=bool(is_paused), last_start=last_start, next_start=next_start
                     )
         return schedules
 
@@ -218,7 +218,7 @@ class AirflowDatabase:
             query = query.where(XComModel.task_id == task_id, XComModel.map_index == map_index)
         with create_session() as session:
             rows = session.execute(query.order_by(XComModel.timestamp).limit(_MAX_RESULTS)).all()
-        return list(_dictionaries(rows))
+        return list(_task_results(rows))
 
 
 def _watchers() -> Any:
@@ -282,7 +282,7 @@ def _existing_runs(pairs: Collection[tuple[str, str]]) -> Any:
     return select(DagRun.dag_id, DagRun.run_id).where(or_(*conditions))
 
 
-def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
+def _task_results(rows: Iterable[Any]) -> Iterable[TaskResult]:
     for row in rows:
         value = _parsed(row.text)
         if isinstance(value, str):  # Airflow stores some values as the JSON text of their JSON text
