@@ -83,12 +83,12 @@ def _measure_merges(bench: Bench, tables: Mapping[str, Path], facts: pa.Table) -
 
 def _source(facts: pa.Table, number: int) -> pa.Table:
     """Return the source of a merge. Half of its rows change prices and quantities, the other half has new keys."""
-    chance = random.Random(number)  # noqa: S311  the same source in each run
-    changed = sample(chance, facts, SHARE / 2)
+    random_generator = random.Random(number)  # noqa: S311  the same source in each run
+    changed = sample(random_generator, facts, SHARE / 2)
     backwards = pa.array(range(changed.num_rows - 1, -1, -1))
     for column in ("ss_quantity", "ss_sales_price", "ss_ext_sales_price"):
         changed = with_values(changed, column, changed[column].take(backwards))
-    new = sample(chance, facts, SHARE / 2)
+    new = sample(random_generator, facts, SHARE / 2)
     first_key = pc.max(facts["ss_ticket_number"]).as_py() + 1 + number * facts.num_rows
     return pa.concat_tables(
         [changed, with_values(new, "ss_ticket_number", list(range(first_key, first_key + new.num_rows)))]

@@ -36,9 +36,9 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
     return [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
-def sample(chance: random.Random, rows: pa.Table, share: float) -> pa.Table:
+def sample(random_generator: random.Random, rows: pa.Table, share: float) -> pa.Table:
     """Return a random share of the rows."""
-    indices = chance.sample(range(rows.num_rows), round(share * rows.num_rows))
+    indices = random_generator.sample(range(rows.num_rows), round(share * rows.num_rows))
     return rows.take(pa.array(indices, pa.int64()))
 
 
