@@ -84,7 +84,7 @@ def position_and_event_after(
     log_position, announced_version, table_id = position.log_position, position.announced_version, position.table_id
     recreated = log_position.recreated
     matching_commits: list[CommitSummary] = []
-    last_deleted_version: int | None = None
+    last_deleted_version = -1  # none
     for step in steps:
         log_position = step.position
         match step:
@@ -96,29 +96,27 @@ def position_and_event_after(
                 last_deleted_version = last
             case Recreated():
                 announced_version, table_id, recreated = -1, None, True
-                matching_commits, last_deleted_version = [], None
-    if not matching_commits and last_deleted_version is None:
+                matching_commits, last_deleted_version = [], -1
+    has_gap = last_deleted_version >= 0
+    if not matching_commits and not has_gap:
         next_position = WatchPosition(
             log_position=replace(log_position, recreated=recreated),
             announced_version=announced_version,
             table_id=table_id,
         )
         return next_position, None
-    version = max(
-        last_deleted_version if last_deleted_version is not None else -1,
-        matching_commits[-1].version if matching_commits else -1,
-    )
+    version = max(last_deleted_version, matching_commits[-1].version if matching_commits else -1)
     event = {
         "table": table,
         "table_id": table_id,
         "from_version": announced_version + 1,
         "version": version,
         "operations": sorted({commit.operation for commit in matching_commits if commit.operation is not None}),
-        "data_changed": last_deleted_version is not None or any(commit.data_changed for commit in matching_commits),
+        "data_changed": has_gap or any(commit.data_changed for commit in matching_commits),
         "commit_timestamp": matching_commits[-1].timestamp_ms if matching_commits else None,
         "reset": recreated,
-        "gap": last_deleted_version is not None,
-        "partitions": None if last_deleted_version is not None else _changed_partitions(matching_commits),
+        "gap": has_gap,
+        "partitions": None if has_gap else _changed_partitions(matching_commits),
     }
     next_position = WatchPosition(
         log_position=replace(log_position, recreated=False), announced_version=version, table_id=table_id
@@ -129,9 +127,8 @@ def position_and_event_after(
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
     """Return the partition values of the commits that change rows.
 
-    The result is None if a partition of one of these commits is unknown, or if one of them names no partition.
-
-    A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
+    The result is None if one of these commits does not name all its partitions, or names none. A commit of a table
+    without partition columns names one partition, `{}`.
     """
     partitions: dict[Hashable, Mapping[str, str | None]] = {}
     for commit in commits:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.preflight import Launch
 
 _EXECUTOR_VARIABLE_PREFIX = "spark.executorEnv."
-_MASTER_VARIABLE_PREFIX = "spark.yarn.appMasterEnv."
+_APPLICATION_MASTER_VARIABLE_PREFIX = "spark.yarn.appMasterEnv."
 _EXECUTOR_OPTIONS = ("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions")
 _DRIVER_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
-_MASTER_OPTIONS = ("spark.yarn.am.extraJavaOptions",)
+# In client mode. In cluster mode, the application master is the driver.
+_APPLICATION_MASTER_OPTIONS = ("spark.yarn.am.extraJavaOptions",)
 _REPOSITORIES = "spark.jars.repositories"
 # If it is true, which is the default, a NodeManager copies the start script of each container into its log folder.
 _DEBUG_SETTING = "yarn.nodemanager.log-container-debug-info.enabled"
@@ -46,7 +47,8 @@ def check_secrets_in_cluster(launch: Launch, conf: Mapping[str, Any], env_vars: 
     if launch.on_kubernetes and not launch.in_cluster:
         _check_client_mode_on_kubernetes(conf)
     if launch.master == "yarn" and _copies_start_scripts(launch.environ):
-        _check_yarn(conf, env_vars or {}, driver_options=_DRIVER_OPTIONS if launch.in_cluster else _MASTER_OPTIONS)
+        options = _DRIVER_OPTIONS if launch.in_cluster else _APPLICATION_MASTER_OPTIONS
+        _check_yarn(conf, env_vars or {}, application_master_options=options)
 
 
 def _check_client_mode_on_kubernetes(conf: Mapping[str, Any]) -> None:
@@ -61,13 +63,15 @@ def _check_client_mode_on_kubernetes(conf: Mapping[str, Any]) -> None:
         raise _exposed_secret(f"{options[0]} in `conf`", consequence, remedy)
 
 
-def _check_yarn(conf: Mapping[str, Any], env_vars: Mapping[str, Any], *, driver_options: Sequence[str]) -> None:
-    """Raise for a secret. Airflow's hook gives `env_vars` to the application master, also in client mode."""
+def _check_yarn(
+    conf: Mapping[str, Any], env_vars: Mapping[str, Any], *, application_master_options: Sequence[str]
+) -> None:
+    # Airflow's hook gives `env_vars` to the application master, also in client mode.
     places = [
         *(f"the variable {name} in `env_vars`" for name in _secret_variables(env_vars, "")),
         *(f"{name} in `conf`" for name in _secret_variables(conf, _EXECUTOR_VARIABLE_PREFIX)),
-        *(f"{name} in `conf`" for name in _secret_variables(conf, _MASTER_VARIABLE_PREFIX)),
-        *(f"{name} in `conf`" for name in _secret_options(conf, (*_EXECUTOR_OPTIONS, *driver_options))),
+        *(f"{name} in `conf`" for name in _secret_variables(conf, _APPLICATION_MASTER_VARIABLE_PREFIX)),
+        *(f"{name} in `conf`" for name in _secret_options(conf, (*_EXECUTOR_OPTIONS, *application_master_options))),
     ]
     if places:
         raise _exposed_secret(
@@ -142,5 +146,5 @@ def _copies_start_scripts(environ: Mapping[str, str]) -> bool:
 
 
 def _text(entry: ET.Element, name: str) -> str:
-    """Return the name or the value of a property, which is an attribute or an element."""
+    """Return the text of the attribute or element `name` of a property."""
     return (entry.get(name) or entry.findtext(name) or "").strip()

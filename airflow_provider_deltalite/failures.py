@@ -10,7 +10,7 @@
 After an `AirflowException`, Airflow retries the task as its settings say. After an `AirflowFailException`, the task
 fails at once.
 
-The first line of a message names the cause, after the `deltalite` error class if there is one. The next lines name the
+The first line of a message has the `deltalite` error class, if there is one, and the cause. The next lines name the
 table, its version, the remedy and the section of the documentation, as far as they are known. Airflow logs the
 exception last, so a task's log ends with this message. An error that was raised in this process is the `__cause__` of
 the exception. Retry policies match on the classes above.
@@ -49,7 +49,7 @@ class DeltaJobError(AirflowException):
 
 
 class DeltaApprovalNeeded(AirflowFailException):
-    """A person must decide on audits of level `ask`. The operator asks instead, if it knows the question."""
+    """A person must decide on audits of level `ask`, but the question did not reach the worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

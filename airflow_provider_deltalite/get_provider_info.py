@@ -1,8 +1,8 @@
 """The description of this provider for Airflow, as one literal dictionary.
 
 Airflow calls this function in each of its processes, so the module does not import Airflow. The keys are those of
-Airflow's `provider_info.schema.json`. `package-name` is the canonical name of the distribution, with dashes, because
-Airflow compares `package-name` with it.
+Airflow's `provider_info.schema.json`. `package-name` must equal the canonical name of the distribution, with dashes:
+Airflow compares the two.
 """
 
 from typing import Any

@@ -4,9 +4,9 @@ The app id names a task of a DAG run, so every task attempt finds the commit of 
 two tasks never share an app id. With an idempotency key, the app id names the DAG and the key instead. All tasks and
 runs of the DAG that have the same key then share the app id.
 
-The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
-is 0 if `on_rerun` is `skip`. It is never a logical date, because backfills run out of order. Delta treats a
-run as committed if its transaction version is not above the stored version.
+The transaction version is the generation of the task, or 0 if `on_rerun` is `skip`. A retry keeps the generation, and a
+clear raises it. The version is never a logical date, because backfills run out of order. Delta treats a run as
+committed if its transaction version is not above the stored version.
 
 The task stores a small state, which distinguishes a clear from a retry.
 """
@@ -82,9 +82,9 @@ def generation_and_state(stored_state: Mapping[str, Any] | None, attempt: TaskAt
     current `retries`. A retry and an edit of `retries` in the DAG do not change it.
 
     1. There is a stored state, and `max_tries` has changed: the task was cleared. The generation rises by one.
-    2. There is a stored state, and `max_tries` has not changed. A clear may still have set it to its old value, if the
-       author has lowered `retries` by the number of attempts made. `clears` decides such a case: if it has risen, the
-       generation rises by one.
+    2. There is a stored state, and `max_tries` has not changed. A clear may still have set `max_tries` to its old
+       value, if the author has lowered `retries` by the number of attempts made. `clears` decides such a case: if it
+       has risen, the generation rises by one.
     3. Any other attempt with a stored state is a retry, in the same generation.
     4. There is no stored state: the generation is `max_tries` minus `retries`, which is 0 for a task that was never
        cleared. Before Airflow 3.3 there is no state store, so an edit of `retries` changes the generation.

@@ -1,7 +1,7 @@
 """Decides the outcome of a submission: one function for each way in which spark-submit can end.
 
 The decision uses three sources: the marker lines of the job, the exit code of the job's driver, and the table's log.
-The log is read only if the other two leave the outcome or the audits open. If the log has a commit of this DAG run, the
+The log is read if the other two leave the outcome or the audits open. If the log has a commit of this DAG run, the
 task succeeds, even if the process failed. The functions here read nothing themselves; the caller passes a function that
 reads the log.
 """
@@ -78,7 +78,7 @@ def after_failure(
     3. The job's report or the exit code names a `deltalite` error: raise that error.
     4. Otherwise: raise `DeltaJobError`, which Airflow retries.
 
-    An exit code alone does not decide before the log, because a JVM or a cluster can end with the same code.
+    The log comes before an exit code without a report, because a JVM or a cluster can end with the same code.
 
     Args:
         job: The report of the job.
@@ -99,7 +99,7 @@ def after_failure(
     ):
         raise failure(reported_class, *_problem_and_remedy(job, exit_code), table=find_table()) from None
     logged_result = _find_if_readable(
-        find_result, otherwise=job.result, unknown="this worker does not know whether the job committed"
+        find_result, otherwise=job.result, consequence="this worker does not know whether the job committed"
     )
     if logged_result is not None:
         _log.warning(
@@ -118,7 +118,7 @@ def after_failure(
 def _with_logged_audits(result: OperationResult, find_result: Callable[[], OperationResult | None]) -> OperationResult:
     """Return the result with the audits that the log shows for the same version; unchanged if it shows none."""
     logged_result = _find_if_readable(
-        find_result, otherwise=None, unknown="this worker does not know the results of the audits"
+        find_result, otherwise=None, consequence="this worker does not know the results of the audits"
     )
     if logged_result is None or not logged_result.audits or logged_result.version != result.version:
         return result
@@ -126,16 +126,13 @@ def _with_logged_audits(result: OperationResult, find_result: Callable[[], Opera
 
 
 def _find_if_readable(
-    find_result: Callable[[], OperationResult | None], *, otherwise: OperationResult | None, unknown: str
+    find_result: Callable[[], OperationResult | None], *, otherwise: OperationResult | None, consequence: str
 ) -> OperationResult | None:
-    """Return the result in the log, or `otherwise` if the log is unreadable.
-
-    `unknown` says for the log line what this worker then does not know.
-    """
+    """Return the result in the log. If the log is unreadable, log the `consequence` and return `otherwise`."""
     try:
         return find_result()
     except DeltaLiteError as error:
-        _log.warning("Could not read the table's log, so %s: %s", unknown, error)
+        _log.warning("Could not read the table's log, so %s: %s", consequence, error)
         return otherwise
 
 

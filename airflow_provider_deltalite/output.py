@@ -127,7 +127,7 @@ class JobOutput:
         return self._last_line_is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
-        """Yield the lines for Airflow's hook, which logs each of them unless `omits` is true for it.
+        """Yield the lines for Airflow's hook, which logs those for which `omits` is false.
 
         `has_ended` says that the job has ended, so its Spark web page no longer exists.
         """
@@ -138,7 +138,7 @@ class JobOutput:
         self._close_group()
 
     def _group_or_omit(self, line: str) -> str:
-        """Return the line, after opening or closing its group, or after keeping it as an omitted line.
+        """Open or close a group for the line, or keep the line as omitted. Return the line.
 
         A line that begins with white space continues the line before it.
         """
@@ -155,8 +155,8 @@ class JobOutput:
     def _read(self, line: str) -> list[str]:
         """Read the next line of output, and return the lines to log now.
 
-        1. A marker: keep its content. The marker of an error ends the traceback before it, which is kept. Before the
-           marker of a result, log the traceback, because it did not end the job.
+        1. A marker: keep its content. Before the marker of an error, keep the traceback. Before the marker of a result,
+           log the traceback, because the error did not end the job.
         2. A line of Spark's log: log it. It may stand inside a traceback.
         3. The first line of a traceback: log the traceback before it, unless this one is chained to it.
         4. Another line of a traceback: keep it. If the traceback becomes too long, log all of it now. If no marker of

@@ -81,7 +81,7 @@ class WaitParameters:
     def request(self) -> dict[str, Any]:
         """Return the wait as plain JSON values, which are equal for every spelling of the table's address.
 
-        Each value that is kept between attempts is stored with this request.
+        The sensor stores this request beside each value that it keeps between attempts.
 
         Raises:
             InvalidRequestError: see `table_address`, `conn_id` and `condition`.

@@ -1,8 +1,8 @@
 """The health of a watcher: Airflow metrics, and log lines for repeated failures.
 
-A watcher never ends, so this module alone reports a lasting failure. The metrics carry the name of the asset as a tag.
-The first failure is logged as a warning. The 2nd, 4th, 8th, ... failure in a row is logged as an error. The first
-success after failures is logged too.
+A watcher never ends, so only its metrics and its log show a lasting failure. The metrics have the name of the asset as
+a tag. The first failure is logged as a warning. The 2nd, 4th, 8th, ... failure in a row is logged as an error. The
+first success after failures is logged too.
 """
 
 from __future__ import annotations

@@ -47,14 +47,16 @@ def build(root: str, count: int, *, same_time: bool) -> tuple[Manifest, list[flo
     return manifest, seconds
 
 
-def look_up(root: str, number: int, listing: Iterable[int], connection: Connection, *, same_time: bool) -> None:
-    """Look up the files with these numbers. Send the seconds, the growth of memory in MB, and the loaded file count."""
+def look_up(
+    root: str, manifest_number: int, listing: Iterable[int], connection: Connection, *, same_time: bool
+) -> None:
+    """Look up the files of a listing. Send the seconds, the growth of memory in MB, and the number of loaded files."""
     store = LocalLogStore(root)
     candidates = files(listing, same_time=same_time)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = memory_kb("VmRSS")
     begin = time.perf_counter()
-    is_loaded = find_loaded(store, read_manifest(store, number), candidates)
+    is_loaded = find_loaded(store, read_manifest(store, manifest_number), candidates)
     seconds = time.perf_counter() - begin
     connection.send((seconds, (memory_kb("VmHWM") - before) / 1024, int(is_loaded.sum())))
 

@@ -141,9 +141,9 @@ def print_time(name: str, run: Callable[[], object], *, limit_s: float | None = 
     print(f"{name:<44} {seconds:>7.2f}s {cpu_seconds:>7.2f}s {limit:>6}{verdict}", flush=True)
 
 
-def wait_for_all(client: TestClient, path: str, missing: str) -> None:
-    """Get a page until it has no text `missing`."""
-    while missing in client.get(f"/page{path}").text:
+def wait_for_all(client: TestClient, path: str, pending_text: str) -> None:
+    """Get a page until it lacks `pending_text`."""
+    while pending_text in client.get(f"/page{path}").text:
         time.sleep(0.5)
 
 

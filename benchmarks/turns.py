@@ -1,7 +1,4 @@
-"""Times of several sides that run in turns.
-
-So the load of the machine affects all sides. The first round warms caches and does not count.
-"""
+"""Times of several sides that run in turns, so that the load of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ def time_in_turns(
 ) -> dict[str, list[float]]:
     """Run each side once in each round, and return the seconds of each side by round.
 
-    One more round runs first, and does not count. `prepare` runs before each round. Each round begins with another
-    side. Otherwise a JVM that still warms up, or memory that the previous side has just released, would favour one
-    side.
+    One more round runs first, to warm caches, and does not count. `prepare` runs before each round. Each round begins
+    with another side. Otherwise a JVM that still warms up, or memory that the previous side has just released, would
+    favour one side.
     """
     names = list(sides)
     seconds: dict[str, list[float]] = {name: [] for name in names}

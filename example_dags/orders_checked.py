@@ -1,4 +1,4 @@
-"""Append the orders of a day, and publish them only if they pass audits.
+"""Append the orders of a day if they pass audits.
 
 The audits of `load` run on the written files, before the commit. If one does not pass, the table stays as it was. A
 person decides whether to publish a small day. The task `check` runs audits on a version that exists. Airflow Variables

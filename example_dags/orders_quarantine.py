@@ -1,4 +1,4 @@
-"""Load the good records of CSV files and then the good rows, and put the bad ones into a quarantine table.
+"""Load CSV files, publish the new rows, and put bad records and bad rows into a quarantine table.
 
 The first task creates the table, so its columns decide which records are bad. The second task loads each file once. A
 record that does not fit goes to the quarantine with its file, its line and the reason. The third task appends the new

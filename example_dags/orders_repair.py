@@ -1,8 +1,8 @@
 """Repair rows that an audit of `orders_quarantine` put into the quarantine, and load them into their table.
 
 Trigger this DAG after you have read the rows and know the repair. The first task reads the record of each row,
-which is the row as JSON, repairs it, and inserts the orders that the table does not have. The second task removes the
-rows from the quarantine whose orders the table has.
+which is the row as JSON, repairs it, and inserts the orders that the table does not have. The second task removes from
+the quarantine the rows whose orders the table has.
 
 - A retry, a clear and another trigger insert no order twice, because the merge compares the key.
 - If a run was killed and later repeated, the quarantine may have a row twice. The merge inserts it once.

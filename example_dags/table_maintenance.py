@@ -1,8 +1,8 @@
 """Maintain one table on demand: the DAG behind the button *Start the maintenance* of the page *Delta tables*.
 
 Name it in the setting `[deltalite] ui_maintenance_dag = table_maintenance`. The button triggers it with the address of
-the table. The task optimizes the table, writes a checkpoint and vacuums, each step only if it is due. A vacuum deletes
-files that no version inside the table's retention (seven days by default) needs.
+the table. The task optimizes the table, writes a checkpoint and vacuums, each step if it is due. A vacuum deletes files
+that no version inside the table's retention (seven days by default) needs.
 
 The button also passes `storage_conn_id`, the Airflow connection with which the page reads the table, if there is one.
 This task does not need it: only the Spark job reads the table, with the credentials of Spark. An operator that reads

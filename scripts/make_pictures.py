@@ -52,8 +52,8 @@ MANUAL_DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC
 _ORDERS_A_DAY = 2_000
 _CLICK_COMMITS = 14
 _WIDTH = 1280
-# The height, in pixels, of the bar with the address. The size of a window includes the bar, but no picture shows it.
-_FRAME_OF_BROWSER = 143
+# In pixels. The size of a window includes the bar with the address, but no picture shows it.
+_ADDRESS_BAR_HEIGHT = 143
 _TERMINAL_COLUMNS = 170
 _RUN_TIMEOUT_S = 600.0
 # The template of the SVG. Unlike the template of rich, it fetches no font.
@@ -149,12 +149,12 @@ def take_pictures(airflow: WholeAirflow, run_id: str) -> None:
     """Take the pictures of Airflow's UI. `run_id` is the run with the skipped attempt."""
     url = f"http://127.0.0.1:{airflow.port}"
     task_page = f"{url}/dags/{DAG}/runs/{quote(run_id, safe='')}/tasks/{TASK}"
-    with open_browser(size=(1700, 620 + _FRAME_OF_BROWSER)) as browser:
+    with open_browser(size=(1700, 620 + _ADDRESS_BAR_HEIGHT)) as browser:
         log_in(browser, url)
         browser.open(task_page)
         browser.until("the log is shown", lambda: "SKIPPED" in browser.text())
         browser.take_picture(PICTURES / "skipped-attempt.png")
-    with open_browser(size=(_WIDTH, 760 + _FRAME_OF_BROWSER)) as browser:
+    with open_browser(size=(_WIDTH, 760 + _ADDRESS_BAR_HEIGHT)) as browser:
         log_in(browser, url)
         browser.open(f"{task_page}/plugin/{TASK_ROUTE}")
         browser.enter_frame()

@@ -57,9 +57,8 @@ fi
 export DIST_EXTRA_CONFIG="$PWD/scripts/build_pyspark.cfg"
 uv pip install --quiet --constraints "$constraints" --editable '.[pyspark]' --group dev
 
-# 5. Check that the jars and the Python files of PySpark have the same version. The JVM and `import pyspark` also start with
-# files of two packages in one folder. spark-submit prints the version of the jars, and the module `pyspark` has the version
-# of the Python files.
+# 5. Check that the jars and the Python files of PySpark have the same version, because a mixture starts without an error.
+# spark-submit prints the version of the jars, and the module `pyspark` has the version of the Python files.
 expected="$(pinned pyspark)"
 jars="$(PATH="$PWD/$VENV/bin:$PATH" spark-submit --version 2>&1 | sed -n 's/^.*version \([0-9][0-9.]*\).*$/\1/p' | head -n 1 || true)"
 module="$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)' 2>/dev/null || true)"

@@ -2,11 +2,11 @@
 
 The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
 checkpoint, a check, manifests, a dry run). The outputs of a maintenance of many tables are the tables of its request.
-As soon as the result is known, they are the changed tables.
+As soon as the result is known, the outputs are the changed tables.
 
-The table of a commit is only an output, because the graph would be circular otherwise. The run facet has the version
-that was read. If a source names this table, the table is also an input. Sources are inputs, and so are tables that
-audits refer to. A Delta source has the version that was read, if that version is known.
+The table of a commit is also an input if a source names it. Otherwise it is an output only, because the graph would be
+circular; the run facet has the version that was read. Sources are inputs, and so are tables that audits refer to. A
+Delta source has the version that was read, if that version is known.
 
 Only a new commit has statistics. If a run finds the commit of an earlier attempt, its output has the version but no
 statistics, so that the rows do not count twice. A quarantine table is an output too.

@@ -31,7 +31,7 @@ class _StoredLink(BaseOperatorLink):
     """A link whose address the operator learns while it runs."""
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  Airflow's signature
-        """Return the link for the end of the task; else an empty text, because Airflow would show None as text."""
+        """Return the link for the end of the task; without one an empty text, because Airflow would show None."""
         links: TaskLinks | None = getattr(operator, "links", None)
         return (links.links_at_end.get(self.xcom_key) if links else None) or ""
 

@@ -1,4 +1,4 @@
-"""A cache of values with a limit on their size, for the values of tables that a process keeps between requests."""
+"""A cache with a limit on its size, for values that a process keeps between requests."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _RUNS_PER_QUERY = 200
 _MAX_WRITTEN_TABLES = 5_000
 _MAX_ADDRESS_LENGTH = 2_000
 _MAX_FIELDS_LENGTH = 32 * 1024
-# PostgreSQL reads no value of a JSON text with one of these escapes: NUL, and a surrogate, which may lack its pair.
+# PostgreSQL cannot read a JSON text with one of these escapes: NUL, and a surrogate, which may lack its pair.
 _UNREADABLE_ESCAPES = ("\\u0000", "\\ud")
 # The operators that change rows, or that make a table.
 _WRITERS = (
@@ -158,20 +158,20 @@ class AirflowDatabase:
 
     def schedules(self, dag_ids: Collection[str]) -> dict[str, Schedule]:
         """Return the schedules of DAGs by their ids, without the DAGs that this Airflow lacks."""
-        last_start = (
+        last_start_column = (
             select(func.max(DagRun.run_after))
             .where(DagRun.dag_id == DagModel.dag_id, DagRun.run_type == DagRunType.SCHEDULED)
             .scalar_subquery()
         )
-        columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, last_start)
+        columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, last_start_column)
         schedules: dict[str, Schedule] = {}
         with create_session() as session:
             for start in range(0, len(dag_ids), _RUNS_PER_QUERY):
                 ids = sorted(dag_ids)[start : start + _RUNS_PER_QUERY]
                 query = select(*columns).where(DagModel.dag_id.in_(ids), ~DagModel.is_stale)
-                for dag_id, is_paused, next_start, newest_start in session.execute(query):
+                for dag_id, is_paused, next_start, last_start in session.execute(query):
                     schedules[dag_id] = Schedule(
-                        is_paused=bool(is_paused), last_start=newest_start, next_start=next_start
+                        is_paused=bool(is_paused), last_start=last_start, next_start=next_start
                     )
         return schedules
 
@@ -204,8 +204,8 @@ class AirflowDatabase:
     ) -> list[TaskResult]:
         """Return the return values that are dictionaries: of the tasks of a run, or of one task instance.
 
-        People and tasks choose the values. So the method only parses JSON, and leaves out long values. It returns at
-        most 500 values.
+        The values are untrusted, so the method only parses JSON, and leaves out long values. It returns at most 500
+        values.
         """
         text = cast(XComModel.value, Text)
         query = select(XComModel.task_id, XComModel.map_index, XComModel.timestamp, text.label("text")).where(
@@ -218,7 +218,7 @@ class AirflowDatabase:
             query = query.where(XComModel.task_id == task_id, XComModel.map_index == map_index)
         with create_session() as session:
             rows = session.execute(query.order_by(XComModel.timestamp).limit(_MAX_RESULTS)).all()
-        return list(_dictionaries(rows))
+        return list(_task_results(rows))
 
 
 def _watchers() -> Any:
@@ -231,8 +231,8 @@ def _watchers() -> Any:
 def _written_tables() -> Any:
     """Return the query for the rendered tables and connections of tasks that succeeded.
 
-    The column `text` has all fields as JSON if the database may not be able to read values from it; otherwise it is
-    NULL. A database evaluates a `CASE` in its order, so it never reads a value from such a text.
+    The column `text` has all fields as JSON if the database may fail to read values from them; otherwise it is NULL. A
+    database evaluates the branches of a `CASE` in order, so it never reads a value from such a text.
     """
     fields, task = RenderedTaskInstanceFields, TaskInstance
     values = type_coerce(fields.rendered_fields, JSON)  # Airflow 3.1 declares another type
@@ -282,7 +282,7 @@ def _existing_runs(pairs: Collection[tuple[str, str]]) -> Any:
     return select(DagRun.dag_id, DagRun.run_id).where(or_(*conditions))
 
 
-def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
+def _task_results(rows: Iterable[Any]) -> Iterable[TaskResult]:
     for row in rows:
         value = _parsed(row.text)
         if isinstance(value, str):  # Airflow stores some values as the JSON text of their JSON text
@@ -292,7 +292,7 @@ def _dictionaries(rows: Iterable[Any]) -> Iterable[TaskResult]:
 
 
 def _parsed(text: object) -> Any:
-    """Return the value of a JSON text; None if the text is invalid. The function makes no object of a named class."""
+    """Return the value of a JSON text; None if the text is invalid."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):

@@ -1,8 +1,7 @@
 """Tokens in forms that change something, against forms on other sites.
 
-The attributes of Airflow's cookie decide whether a browser sends the cookie with a form of another site. But a page of
-another site cannot read a token. A token names the user, the action and a time, and is signed with Airflow's `[api]
-secret_key`, which all API servers share.
+A browser may send Airflow's cookie with a form of another site, but such a site cannot read a token. A token names the
+user, the action and a time, and is signed with Airflow's `[api] secret_key`, which all API servers share.
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ def freshness_of(
     dag_ids = sorted({task.dag_id for task in table.producers} & set(schedules))
     cadences = [cadence for dag_id in dag_ids if (cadence := _cadence(dag_id, schedules[dag_id])) is not None]
     if cadences:
-        return _by_schedule(min(cadences, key=lambda cadence: cadence.interval), last_commit, now.timestamp())
+        shortest = min(cadences, key=lambda cadence: cadence.interval)
+        return _freshness_by_schedule(shortest, last_commit, now.timestamp())
     paused = [shown_text(dag_id) for dag_id in dag_ids if schedules[dag_id].is_paused]
     note = f" Paused: {', '.join(paused)}." if paused else ""
     if usual_gap_ms is None or usual_gap_ms < _SHORTEST_GAP_MS:
@@ -115,7 +116,7 @@ def _cadence(dag_id: str, schedule: Schedule) -> _Cadence | None:
     return _Cadence(dag_id=dag_id, last=schedule.last_start.timestamp(), next=schedule.next_start.timestamp())
 
 
-def _by_schedule(cadence: _Cadence, last_commit: float, now: float) -> Freshness:
+def _freshness_by_schedule(cadence: _Cadence, last_commit: float, now: float) -> Freshness:
     """Return the freshness by the newest start that was due.
 
     It is the newest start of a run, or the next start if the time of the next start has passed without a run.

@@ -70,8 +70,8 @@ def version_times(growth: Growth | None) -> dict[int, int]:
     return {} if growth is None else {point.version: point.timestamp_ms for point in growth.points}
 
 
-def readable_versions(growth: Growth | None) -> str:
-    """Return the sentence about the versions that the log can rebuild; an empty text without any."""
+def readable_versions_text(growth: Growth | None) -> str:
+    """Return the sentences about the versions that the log can rebuild; an empty text without any."""
     if growth is None or not growth.readable:
         return ""
     ranges = ", ".join(f"{first} to {last}" if first < last else f"{first}" for first, last in growth.readable)

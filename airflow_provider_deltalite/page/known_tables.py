@@ -129,11 +129,11 @@ def known_tables(
         written: the tables that tasks have written.
     """
     uses: dict[str, list[KnownTable]] = defaultdict(list)
-    starts = _parsed_starts(storage_conn_ids)
+    beginnings = _parsed_beginnings(storage_conn_ids)
     for asset in assets:
         location = _location_of_asset(asset)
         if location is not None:
-            conn_id = asset.watched_conn_id or asset.conn_id or _conn_id_of(location, starts)
+            conn_id = asset.watched_conn_id or asset.conn_id or _conn_id_of(location, beginnings)
             table = replace(
                 _table_at(location, conn_id),
                 asset_ids=(asset.asset_id,),
@@ -144,12 +144,12 @@ def known_tables(
     for root in roots:
         location = _location_of_address(root)
         if location is not None:
-            table = replace(_table_at(location, _conn_id_of(location, starts)), is_root=True)
+            table = replace(_table_at(location, _conn_id_of(location, beginnings)), is_root=True)
             uses[table.key].append(table)
     for written_table in written:
         location = _written_location(written_table.address)
         if location is not None:
-            conn_id = written_table.conn_id or _conn_id_of(location, starts)
+            conn_id = written_table.conn_id or _conn_id_of(location, beginnings)
             table = replace(_table_at(location, conn_id), producers=(written_table.task,))
             uses[table.key].append(table)
     return {key: _joined(uses_of_table) for key, uses_of_table in uses.items()}
@@ -167,7 +167,9 @@ def conn_id_of(address: str, storage_conn_ids: Mapping[str, str]) -> str | None:
     The result is None if no beginning matches, and for a local or an invalid address.
     """
     location = _location_of_address(address)
-    return None if location is None or location.is_local else _conn_id_of(location, _parsed_starts(storage_conn_ids))
+    if location is None or location.is_local:
+        return None
+    return _conn_id_of(location, _parsed_beginnings(storage_conn_ids))
 
 
 def visible_tables(tables: Mapping[str, KnownTable], rights: UserRights) -> dict[str, KnownTable]:
@@ -241,16 +243,18 @@ def _key(location: TableLocation) -> str:
     return hashlib.sha256(canonical_address(location).encode("utf-8", "backslashreplace")).hexdigest()[:_KEY_LENGTH]
 
 
-def _parsed_starts(conn_ids: Mapping[str, str]) -> list[tuple[str, str]]:
+def _parsed_beginnings(conn_ids: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the canonical beginnings of addresses with their connections, the longest first."""
-    parsed = [(_location_of_address(beginning), conn_id) for beginning, conn_id in conn_ids.items()]
-    starts = [(f"{canonical_address(start).rstrip('/')}/", conn_id) for start, conn_id in parsed if start is not None]
-    return sorted(starts, key=lambda start: len(start[0]), reverse=True)
+    parsed = [(_location_of_address(text), conn_id) for text, conn_id in conn_ids.items()]
+    beginnings = [
+        (f"{canonical_address(location).rstrip('/')}/", conn_id) for location, conn_id in parsed if location is not None
+    ]
+    return sorted(beginnings, key=lambda pair: len(pair[0]), reverse=True)
 
 
-def _conn_id_of(location: TableLocation, starts: Iterable[tuple[str, str]]) -> str | None:
+def _conn_id_of(location: TableLocation, beginnings: Iterable[tuple[str, str]]) -> str | None:
     address = f"{canonical_address(location)}/"
-    return next((conn_id for start, conn_id in starts if address.startswith(start)), None)
+    return next((conn_id for beginning, conn_id in beginnings if address.startswith(beginning)), None)
 
 
 def _joined(uses: Sequence[KnownTable]) -> KnownTable:

@@ -123,15 +123,20 @@ def health_of(result: Result[Any], measures: Result[TableMeasures] | None = None
             span = f"after {span_text(result.running_seconds)}" if result.running_seconds >= 1 else "yet"
             return Health.SLOW, f"The read of the table has not ended {span}.{age}"
         return Health.WAITING, f"Other tables of this storage are read first. Reload the page.{age}"
-    current_measures = result.value.measures
-    if current_measures is None and measures is not None:
-        if measures.error is not None:
-            return Health.FAILED, measures.error.text
-        current_measures = measures.value
-    if current_measures is None:
+    if result.value.measures is None and measures is not None and measures.error is not None:
+        return Health.FAILED, measures.error.text
+    known_measures = known_measures_of(result.value, measures)
+    if known_measures is None:
         return Health.MEASURING, "The table has many files, so the API server measures it in the background."
-    due = [f"{step.step}: {step.reason}" for step in current_measures.steps if step.outcome is Outcome.DUE]
+    due = [f"{step.step}: {step.reason}" for step in known_measures.steps if step.outcome is Outcome.DUE]
     return (Health.DUE, "; ".join(due)) if due else (Health.HEALTHY, "No maintenance is due.")
+
+
+def known_measures_of(overview: TableOverview | None, measures: Result[TableMeasures] | None) -> TableMeasures | None:
+    """Return the measures of an overview, or of the separate read; None if neither has them."""
+    if overview is not None and overview.measures is not None:
+        return overview.measures
+    return None if measures is None else measures.value
 
 
 _SORT_KEYS: dict[str, Callable[[LakeRow], Any]] = {

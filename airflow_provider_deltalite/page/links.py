@@ -1,6 +1,6 @@
 """Addresses of the page and of Airflow's UI. Every part is percent-encoded, because other writers choose the names.
 
-The writer of a commit can claim any run. A page links to a run only if it exists in this Airflow.
+The writer of a commit can claim any run, so a page links only to runs that exist in this Airflow.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 # The list waits this long for reads of tables, and longer if it has no values to show. A reload of the page shows the
 # values of slower reads.
-_LAKE_SECONDS = 2.0
+_WAIT_SECONDS = 2.0
 # The wait if the cache has values of tables. The reads of other and of newer values go on in the background.
-_LAKE_AGAIN_SECONDS = 0.2
-# An older value is read again.
-_LAKE_AGE_SECONDS = 60.0
-# While this read runs, the list shows a value up to this age as current.
-_LAKE_STALE_SECONDS = 600.0
+_WAIT_WITH_VALUES_SECONDS = 0.2
+# A value older than this is read again.
+_MAX_AGE_SECONDS = 60.0
+# Meanwhile, the list shows a value up to this age as current.
+_MAX_AGE_DURING_READ_SECONDS = 600.0
 _LONGEST_SEARCH = 200
 _RUNS_WITH_RESULTS = 3
 
@@ -45,7 +45,7 @@ class ListRoutes(Routes):
     """The routes that list tables."""
 
     async def home(self, request: Request) -> RedirectResponse:
-        """Lead to the list of tables."""
+        """Redirect to the list of tables."""
         return RedirectResponse(self.links(request).lake())
 
     async def lake(
@@ -56,7 +56,7 @@ class ListRoutes(Routes):
         search = q[:_LONGEST_SEARCH]
         is_ascending = order == "asc" or (order != "desc" and sort == "name")
         # The listings get at most half of the remaining time. The reads of tables need the other half.
-        listing_seconds = min(_LAKE_SECONDS, seconds_left(request) / 2)
+        listing_seconds = min(_WAIT_SECONDS, seconds_left(request) / 2)
         await wait(request, self.table_list.start_listings(), max_seconds=listing_seconds)
         known, problems = await self.table_list.tables()
         tables = list((await run_in_threadpool(visible_tables, known, rights_of(request))).values())
@@ -104,19 +104,19 @@ class ListRoutes(Routes):
 
     async def _rows(self, request: Request, tables: Sequence[KnownTable]) -> list[LakeRow]:
         lookups = [
-            self.services.tables.overview(table, max_age_seconds=_LAKE_AGE_SECONDS, is_urgent=False) for table in tables
+            self.services.tables.overview(table, max_age_seconds=_MAX_AGE_SECONDS, is_urgent=False) for table in tables
         ]
         reads = [read for lookup in lookups for read in lookup.reads]
 
         def has_values() -> bool:
             return any(lookup.result().value is not None for lookup in lookups)
 
-        seconds = min(_LAKE_AGAIN_SECONDS if has_values() else _LAKE_SECONDS, self.timeout_seconds)
+        seconds = min(_WAIT_WITH_VALUES_SECONDS if has_values() else _WAIT_SECONDS, self.timeout_seconds)
         await wait(request, reads, max_seconds=seconds)
         if not has_values():  # the first view: nothing to show yet
             await wait(request, reads)
         schedules, now = await self.table_list.schedules(), datetime.now(UTC)
-        results = [lookup.result(max_stale_seconds=_LAKE_STALE_SECONDS) for lookup in lookups]
+        results = [lookup.result(max_stale_seconds=_MAX_AGE_DURING_READ_SECONDS) for lookup in lookups]
         return [
             lake_row(
                 table,

@@ -59,7 +59,7 @@ class MaintenanceRoutes(Routes):
     async def button(self, request: Request, table: KnownTable, started_run: str) -> MaintenanceView | None:
         """Return the button for a table; None if the deployment names no DAG, or if the user may not start it.
 
-        `started_run` is the run that the address of the page names. It is shown only if it exists.
+        The address of the page names `started_run`. The button shows this run if it exists.
         """
         dag_id, rights = self.services.settings.maintenance_dag, rights_of(request)
         if not dag_id or not await run_in_threadpool(rights.may_start_runs, dag_id):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_deltalite.page.known_tables import KnownTable
-from airflow_provider_deltalite.page.lake_view import Health, health_of
+from airflow_provider_deltalite.page.lake_view import Health, health_of, known_measures_of
 from airflow_provider_deltalite.page.layout_view import (
     HeatMap,
     PartitionRow,
@@ -49,18 +49,15 @@ def measured_view(
 ) -> MeasuredView:
     """Return the parts that are known so far. `measures` is the read of measures that the overview lacks."""
     health, reason = health_of(result, measures)
-    overview = result.value
-    current_measures = None if overview is None else overview.measures
-    if current_measures is None and measures is not None:
-        current_measures = measures.value
-    if current_measures is None:
+    known_measures = known_measures_of(result.value, measures)
+    if known_measures is None:
         return MeasuredView(health=health, reason=reason, is_pending=measures is not None and measures.error is None)
-    layout = current_measures.layout
+    layout = known_measures.layout
     return MeasuredView(
         health=health,
         reason=reason,
-        last_vacuum=current_measures.health.last_vacuum,
-        advice=advice_of(table, current_measures.steps),
+        last_vacuum=known_measures.health.last_vacuum,
+        advice=advice_of(table, known_measures.steps),
         layout=layout,
         size_rows=size_rows(layout),
         partition_rows=partition_rows(layout),

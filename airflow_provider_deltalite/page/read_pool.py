@@ -58,7 +58,7 @@ class Read(Generic[T]):
             self.value = None if run is None else run()
         except Exception as error:  # noqa: BLE001  an unreadable table must not end a thread of the pool
             self.error = RowError.of(error)
-        except BaseException as error:  # noqa: BLE001  a client of a storage may raise an exit, which must not end it either
+        except BaseException as error:  # noqa: BLE001  such as a SystemExit of a storage client
             self.error = RowError.of(RuntimeError(f"The read ended with {type(error).__name__}"))
         self.finish()
 

@@ -1,4 +1,4 @@
-"""The base class of all routes: it has the services and the known tables. A request has one deadline for all waits."""
+"""The base class of all routes, with the services and the known tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Routes:
         return Links(app=request.state.deltalite_path, airflow=self.services.airflow_path)
 
     async def links_to_runs(self, request: Request, entries: Sequence[CommitEntry | None]) -> Links:
-        """Return the addresses for a request, with links to those runs of these commits that exist."""
+        """Return the addresses for a request, with links to the existing runs that made these commits."""
         links, runs = self.links(request), runs_of(entries)
         existing = await run_in_threadpool(self.services.database.existing_runs, runs) if runs else frozenset()
         return Links(app=links.app, airflow=links.airflow, runs=existing)

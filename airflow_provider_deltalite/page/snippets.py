@@ -35,18 +35,21 @@ def maintenance_operator(table: KnownTable, step: Step) -> Snippet:
 
 def version_snippets(table: KnownTable, version: int, *, is_newest: bool) -> list[Snippet]:
     """Return the texts for a version: read it, compare it, go back to it."""
-    address = _literal(table.address)
-    word = shlex.quote(table.address)
+    literal = _literal(table.address)
+    shell_word = shlex.quote(table.address)
     snippets = [
         Snippet(
             title="Read this version in a task",
-            text=f'source={{"format": "delta", "path": {address}, "version_as_of": {version}}},',
+            text=f'source={{"format": "delta", "path": {literal}, "version_as_of": {version}}},',
         ),
-        Snippet(title="Details on the command line", text=f"deltalite detail {word} --version {version}"),
+        Snippet(title="Details on the command line", text=f"deltalite detail {shell_word} --version {version}"),
     ]
     if version > 0:
         snippets.append(
-            Snippet(title="What changed, on the command line", text=f"deltalite diff {word} {version - 1} {version}")
+            Snippet(
+                title="What changed, on the command line",
+                text=f"deltalite diff {shell_word} {version - 1} {version}",
+            )
         )
     if not is_newest:
         text = _operator("DeltaRestoreOperator", "restore", table, f"version={version}")

@@ -29,7 +29,7 @@ _LISTS_PER_SLOW_QUERY = 12
 class _Sources:
     """The assets, the written tables and the addresses of `ui_tables` from which a list of tables is made."""
 
-    loaded_at: float = float("-inf")
+    assets_loaded_at: float = float("-inf")
     assets: list[AssetFacts] = field(default_factory=list)
     written_loaded_at: float = float("-inf")
     written: list[WrittenTable] = field(default_factory=list)
@@ -63,9 +63,9 @@ class TableList:
         self.start_listings()
         addresses, problems = services.roots.addresses(services.settings.roots)
         sources, tables = self._current
-        if monotonic() - sources.loaded_at >= services.known_seconds:
+        if monotonic() - sources.assets_loaded_at >= services.known_seconds:
             assets = await run_in_threadpool(services.database.assets)
-            sources = replace(sources, loaded_at=monotonic(), assets=assets)
+            sources = replace(sources, assets_loaded_at=monotonic(), assets=assets)
         if monotonic() - sources.written_loaded_at >= _LISTS_PER_SLOW_QUERY * services.known_seconds:
             written = await run_in_threadpool(services.database.written_tables)
             sources = replace(sources, written_loaded_at=monotonic(), written=written)

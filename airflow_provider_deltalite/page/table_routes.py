@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from airflow_provider_deltalite.page.column_view import columns_view
-from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions, version_times
+from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions_text, version_times
 from airflow_provider_deltalite.page.known_tables import KnownTable
 from airflow_provider_deltalite.page.lake_view import freshness_of_overview, health_of
 from airflow_provider_deltalite.page.maintenance_routes import MaintenanceRoutes
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from deltalite.inspection.commit_entries import CommitEntry
     from deltalite.inspection.overview import TableOverview
 
-_TABLE_AGE_SECONDS = 2.0
-# A part that loads after its page may use an overview of this age, so it usually has the version of the page.
-_MEASURED_AGE_SECONDS = 60.0
-# The page of a table waits for the statistics of its columns for this time, and then shows them later.
-_COLUMNS_SECONDS = 1.0
-# The page of a version waits for the times of other versions for this time, and leaves them out otherwise.
-_TIMES_SECONDS = 0.5
+_MAX_OVERVIEW_AGE_SECONDS = 2.0
+# For a part that loads after its page, so that it usually has the version of the page.
+_MAX_OVERVIEW_AGE_OF_LATE_PART_SECONDS = 60.0
+# The page of a table shows the statistics of its columns later if they take longer.
+_COLUMNS_WAIT_SECONDS = 1.0
+# The page of a version leaves out the times of other versions if they take longer.
+_TIMES_WAIT_SECONDS = 0.5
 _COMMITS_PER_PAGE = 50
 _LARGEST_VERSION = 2**63 - 1
 
@@ -62,13 +62,10 @@ class TableRoutes(Routes):
         `started` is the run of the maintenance DAG that the user has just started.
         """
         table = await self.find_table(request, key)
-        lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
-        await wait(request, lookup.reads)
-        result = lookup.result()
+        result = await self._overview(request, table, _MAX_OVERVIEW_AGE_SECONDS)
         overview = result.value
         if overview is None:
-            health, reason = health_of(result)
-            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
+            return self._error_page(request, table, result)
         newest = overview.version if before is None else min(before - 1, overview.version)
         growth = self.services.tables.growth(table, overview)
         measured = self._measured(table, result)
@@ -77,7 +74,7 @@ class TableRoutes(Routes):
         entries, note = await self._commits(request, table, overview.table_id, newest)
         await wait(request, growth.reads)
         if columns is not None and overview.measures is not None:
-            await wait(request, columns.reads, max_seconds=_COLUMNS_SECONDS)
+            await wait(request, columns.reads, max_seconds=_COLUMNS_WAIT_SECONDS)
         return page(
             "table.html",
             await self.links_to_runs(request, [*entries, overview.last_commit]),
@@ -92,7 +89,7 @@ class TableRoutes(Routes):
             freshness=freshness_of_overview(table, overview, await self.table_list.schedules(), datetime.now(UTC)),
             maintenance=await self._maintenance.button(request, table, started),
             plots=growth_plots(growth.result().value),
-            readable_versions=readable_versions(growth.result().value),
+            readable_versions=readable_versions_text(growth.result().value),
             growth_note=problem_of(growth.result()),
             timeline=timeline(entries),
             timeline_note=note,
@@ -105,9 +102,7 @@ class TableRoutes(Routes):
     async def measures(self, request: Request, key: str) -> HTMLResponse:
         """Show the parts of a table's page that need its measures. The status is 202 until the measures are read."""
         table = await self.find_table(request, key)
-        lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
-        await wait(request, lookup.reads)
-        result = lookup.result()
+        result = await self._overview(request, table, _MAX_OVERVIEW_AGE_OF_LATE_PART_SECONDS)
         if result.value is None:
             raise HTTPException(404)
         await wait(request, self.services.tables.measures(table, result.value).reads)
@@ -123,9 +118,7 @@ class TableRoutes(Routes):
     async def columns(self, request: Request, key: str) -> HTMLResponse:
         """Show the schema of a table with the statistics of its columns. The status is 202 until these are read."""
         table = await self.find_table(request, key)
-        lookup = self.services.tables.overview(table, max_age_seconds=_MEASURED_AGE_SECONDS)
-        await wait(request, lookup.reads)
-        overview = lookup.result().value
+        overview = (await self._overview(request, table, _MAX_OVERVIEW_AGE_OF_LATE_PART_SECONDS)).value
         if overview is None:
             raise HTTPException(404)
         statistics = self.services.tables.columns(table, overview)
@@ -139,6 +132,16 @@ class TableRoutes(Routes):
             overview=overview,
             columns=columns,
         )
+
+    async def _overview(self, request: Request, table: KnownTable, max_age_seconds: float) -> Result[TableOverview]:
+        """Read the overview of a table, and wait for it until the deadline of the request."""
+        lookup = self.services.tables.overview(table, max_age_seconds=max_age_seconds)
+        await wait(request, lookup.reads)
+        return lookup.result()
+
+    def _error_page(self, request: Request, table: KnownTable, result: Result[TableOverview]) -> HTMLResponse:
+        health, reason = health_of(result)
+        return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
 
     async def _may_see_rows(self, request: Request) -> bool:
         """Whether the deployment shows rows, and the user has the right to see them."""
@@ -179,31 +182,29 @@ class TableRoutes(Routes):
         `rows` is a `RowChoice`, and `where` are conditions on the rows.
         """
         table = await self.find_table(request, key)
-        overview_lookup = self.services.tables.overview(table, max_age_seconds=_TABLE_AGE_SECONDS)
-        await wait(request, overview_lookup.reads)
-        result = overview_lookup.result()
-        if result.value is None:
-            health, reason = health_of(result)
-            return page("table_error.html", self.links(request), table=table, health=health, reason=reason)
-        if not 0 <= version <= result.value.version:
+        result = await self._overview(request, table, _MAX_OVERVIEW_AGE_SECONDS)
+        overview = result.value
+        if overview is None:
+            return self._error_page(request, table, result)
+        if not 0 <= version <= overview.version:
             raise HTTPException(404)
-        preview = await self._preview(request, table, result.value.table_id, version, where or (), RowChoice.of(rows))
-        lookup = self.services.tables.changes(table, result.value.table_id, version)
-        growth = self.services.tables.growth(table, result.value, is_urgent=False)
+        preview = await self._preview(request, table, overview.table_id, version, where or (), RowChoice.of(rows))
+        lookup = self.services.tables.changes(table, overview.table_id, version)
+        growth = self.services.tables.growth(table, overview, is_urgent=False)
         await wait(request, lookup.reads)
         changes = lookup.result()
-        await wait(request, growth.reads, max_seconds=_TIMES_SECONDS)
+        await wait(request, growth.reads, max_seconds=_TIMES_WAIT_SECONDS)
         return page(
             "version.html",
             await self.links_to_runs(request, [changes.value.commit if changes.value else None]),
             table=table,
             version=version,
-            newest=result.value.version,
+            newest=overview.version,
             version_times=version_times(growth.result().value),
             changes=changes.value,
             problem=problem_of(changes),
             preview=preview,
-            snippets=version_snippets(table, version, is_newest=version == result.value.version),
+            snippets=version_snippets(table, version, is_newest=version == overview.version),
         )
 
     async def _preview(

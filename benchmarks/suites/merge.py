@@ -25,7 +25,7 @@ from benchmarks.suites.data import tpcds
 from benchmarks.suites.engines import Merge, Rows
 from benchmarks.suites.merging import measure_merge
 from benchmarks.suites.suite import Bench, check_equal
-from benchmarks.suites.tables import make_table, plain, sample, split, with_values
+from benchmarks.suites.tables import make_table, sample, split, with_delta_types, with_values
 
 FILES = 20
 KEYS = ("wr_order_number", "wr_item_sk")
@@ -74,7 +74,7 @@ CASES = (
 
 def run(bench: Bench) -> None:
     """Measure all cases with all sides."""
-    rows = plain(pq.read_table(tpcds(bench.folder, bench.scale)["web_returns"]))
+    rows = with_delta_types(pq.read_table(tpcds(bench.folder, bench.scale)["web_returns"]))
     target = bench.folder / f"web_returns-{bench.scale:g}"
     parts = split(rows, FILES)
     make_table(target, parts)
@@ -102,11 +102,11 @@ def _measure(bench: Bench, case: MergeCase, target: Path, parts: list[pa.Table])
 
 def source_of(case: MergeCase, parts: list[pa.Table]) -> tuple[pa.Table, int, int]:
     """Return the source of a case, and its numbers of matched and of new rows."""
-    chance = random.Random(case.name)  # noqa: S311  the same source in each run
-    touched_parts = pa.concat_tables(chance.sample(parts, round(case.files * len(parts))))
-    matched = sample(chance, touched_parts, case.matched)
+    random_generator = random.Random(case.name)  # noqa: S311  the same source in each run
+    touched_parts = pa.concat_tables(random_generator.sample(parts, round(case.files * len(parts))))
+    matched = sample(random_generator, touched_parts, case.matched)
     matched = with_values(matched, "wr_return_quantity", [CHANGED_QUANTITY] * matched.num_rows)
-    new = sample(chance, touched_parts, case.new)
+    new = sample(random_generator, touched_parts, case.new)
     first_key = pc.max(pa.concat_tables(parts)["wr_order_number"]).as_py() + 1
     new = with_values(new, "wr_order_number", list(range(first_key, first_key + new.num_rows)))
     return pa.concat_tables([matched, new]), matched.num_rows, new.num_rows

@@ -85,7 +85,7 @@ def _parts(rows: int) -> Iterator[pa.Table]:
 def _source(rows: int, percentage: float) -> pa.Table:
     """Return the source of a merge. Its rows have another value than those of the table."""
     half = max(1, round(rows * percentage / 100 / 2))
-    chance = random.Random(percentage)  # noqa: S311  the same source in each run
-    keys = pa.array([*chance.sample(range(rows), half), *range(rows, rows + half)], pa.int64())
+    random_generator = random.Random(percentage)  # noqa: S311  the same source in each run
+    keys = pa.array([*random_generator.sample(range(rows), half), *range(rows, rows + half)], pa.int64())
     source = _rows(keys)
     return source.set_column(1, "value", pc.negate(source["value"]))

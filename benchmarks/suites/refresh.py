@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.suites.data import TABLES, tpcds
 from benchmarks.suites.engines import Engine, Merge, Query, Rows
 from benchmarks.suites.suite import Bench, check_equal
-from benchmarks.suites.tables import copy_table, make_table, plain, sample, split, with_values
+from benchmarks.suites.tables import copy_table, make_table, sample, split, with_delta_types, with_values
 
 FACTS = "store_sales"
 FILES = 16
@@ -33,9 +33,9 @@ def run(bench: Bench) -> None:
     """Measure the queries, the merges, and the queries again."""
     files = tpcds(bench.folder, bench.scale)
     tables = {table: bench.folder / f"{table}-{bench.scale:g}" for table in TABLES if table != "web_returns"}
-    facts = plain(pq.read_table(files[FACTS]))
+    facts = with_delta_types(pq.read_table(files[FACTS]))
     for name, table in tables.items():
-        make_table(table, split(facts, FILES) if name == FACTS else [plain(pq.read_table(files[name]))])
+        make_table(table, split(facts, FILES) if name == FACTS else [with_delta_types(pq.read_table(files[name]))])
     tables_by_side = {
         engine.name: {**tables, FACTS: copy_table(tables[FACTS], bench.new_table())} for engine in bench.engines
     }
@@ -83,12 +83,12 @@ def _measure_merges(bench: Bench, tables: Mapping[str, Path], facts: pa.Table) -
 
 def _source(facts: pa.Table, number: int) -> pa.Table:
     """Return the source of a merge. Half of its rows change prices and quantities, the other half has new keys."""
-    chance = random.Random(number)  # noqa: S311  the same source in each run
-    changed = sample(chance, facts, SHARE / 2)
+    random_generator = random.Random(number)  # noqa: S311  the same source in each run
+    changed = sample(random_generator, facts, SHARE / 2)
     backwards = pa.array(range(changed.num_rows - 1, -1, -1))
     for column in ("ss_quantity", "ss_sales_price", "ss_ext_sales_price"):
         changed = with_values(changed, column, changed[column].take(backwards))
-    new = sample(chance, facts, SHARE / 2)
+    new = sample(random_generator, facts, SHARE / 2)
     first_key = pc.max(facts["ss_ticket_number"]).as_py() + 1 + number * facts.num_rows
     return pa.concat_tables(
         [changed, with_values(new, "ss_ticket_number", list(range(first_key, first_key + new.num_rows)))]

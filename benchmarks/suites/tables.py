@@ -22,7 +22,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 
-def plain(rows: pa.Table) -> pa.Table:
+def with_delta_types(rows: pa.Table) -> pa.Table:
     """Return the rows with types that Delta has: nullable columns, and `string` instead of `string_view`."""
     fields = [
         pa.field(field.name, pa.string() if field.type == pa.string_view() else field.type) for field in rows.schema
@@ -36,9 +36,9 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
     return [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
-def sample(chance: random.Random, rows: pa.Table, share: float) -> pa.Table:
+def sample(random_generator: random.Random, rows: pa.Table, share: float) -> pa.Table:
     """Return a random share of the rows."""
-    indices = chance.sample(range(rows.num_rows), round(share * rows.num_rows))
+    indices = random_generator.sample(range(rows.num_rows), round(share * rows.num_rows))
     return rows.take(pa.array(indices, pa.int64()))
 
 

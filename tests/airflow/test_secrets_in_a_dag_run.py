@@ -20,7 +20,7 @@ SAMPLE_OPERATORS = ["DeltaMergeOperator", "DeltaWriteOperator"]
     scope="module", params=[SAMPLE_OPERATORS, pytest.param(delta.__all__, marks=pytest.mark.campaign)], ids=len
 )
 def operators(request):
-    """The names of the operators that the DAG maps over secrets."""
+    """The names of the operators of which the DAG has a mapped task."""
     return request.param
 
 
@@ -51,7 +51,7 @@ def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run
     assert stored_values["mapped_DeltaWriteOperator[0]"]["conf"]["spark.hadoop.fs.s3a.access.key"] == "***"
 
 
-def test_no_secret_is_in_the_log_even_if_rendering_a_template_fails(dag_run):
+def test_neither_a_task_that_runs_nor_one_with_a_broken_template_logs_a_secret(dag_run):
     _, output = dag_run
     assert "the key is ***" in output
     assert [line for line in output.splitlines() if "planted" in line] == []

@@ -41,6 +41,12 @@ def fences(page: Path) -> list[tuple[str, str]]:
     return [(fence["language"].strip(), fence["body"]) for fence in _FENCE.finditer(page.read_text("utf-8"))]
 
 
+def link_targets(page: Path) -> list[tuple[str, str]]:
+    """Return the path and the anchor of each link of a page to a file of the checkout."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    return [(path, anchor) for path, _, anchor in (target.partition("#") for target in targets if "://" not in target)]
+
+
 def without_indentation(text: str) -> str:
     """Return code without indentation and without empty lines."""
     return "\n".join(line.strip() for line in text.strip().splitlines() if line.strip())
@@ -48,9 +54,9 @@ def without_indentation(text: str) -> str:
 
 @pytest.mark.packaging
 @pytest.mark.slow
+# A sample has the theme `basic`, because the theme of the site, `furo`, takes most of the time of a build.
 @pytest.mark.parametrize("theme", sampled(["basic", "furo"], {"basic"}))
 def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path, theme):
-    """The site has the theme `furo`, which takes most of the time of a build."""
     unreachable_proxies = dict.fromkeys(
         ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
     )
@@ -107,13 +113,10 @@ def test_a_page_is_plain_markdown_that_a_code_host_renders(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_link_to_another_page_leads_to_a_page_and_a_heading_that_exist(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
-        if "://" in target:
-            continue
-        name, _, anchor = target.partition("#")
-        linked_page = page if not name else page.parent / name
-        assert linked_page.is_file(), target
-        assert not anchor or anchor in anchors(linked_page), target
+    for path, anchor in link_targets(page):
+        linked_page = page if not path else page.parent / path
+        assert linked_page.is_file(), path
+        assert not anchor or anchor in anchors(linked_page), f"{path}#{anchor}"
 
 
 def anchors(page: Path) -> set[str]:
@@ -154,13 +157,13 @@ def test_the_code_in_the_readme_is_that_of_example_dags():
 
 @pytest.mark.parametrize("name", TOP_PAGES)
 def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
-    linked_files = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (CHECKOUT / name).read_text("utf-8"))
-    assert linked_files
-    assert [target for target in linked_files if not (CHECKOUT / target).exists()] == []
+    paths = [path for path, _ in link_targets(CHECKOUT / name)]
+    assert paths
+    assert [path for path in paths if not (CHECKOUT / path).exists()] == []
 
 
 @pytest.mark.parametrize(("name", "max_lines"), MAX_LINES.items())
-def test_a_page_at_the_top_has_at_most_the_lines_of_an_overview(name, max_lines):
+def test_an_overview_stays_short(name, max_lines):
     assert len((CHECKOUT / name).read_text("utf-8").splitlines()) <= max_lines
 
 
@@ -206,7 +209,7 @@ def test_the_targets_that_pages_name_are_in_the_makefile():
 
 
 @pytest.mark.parametrize("page", [*PAGES, CHECKOUT / "README.md"], ids=lambda page: page.stem)
-def test_the_commands_of_a_page_install_the_versions_of_the_tests(page):
+def test_a_command_installs_the_version_of_a_package_that_the_tests_use(page):
     constraints = (CHECKOUT / "constraints.txt").read_text("utf-8").splitlines()
     commands = "".join(body for language, body in fences(page) if language == _SHELL)
     assert [pin for pin in re.findall(r"[\w-]+==[\d.]+", commands) if pin not in constraints] == []

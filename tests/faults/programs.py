@@ -1,7 +1,7 @@
 """The programs of the crash trials. Each takes a session (None without Spark), a table and its arguments.
 
-`plain` is a minimal task without Spark: it returns if its run has committed, and otherwise writes a file, commits, and
-does the post-commit work. The other programs run the commands of the library. Add a function here for a new command.
+`write_ids` is a minimal task without Spark: it returns if its run has committed, and otherwise writes a file, commits,
+and does the post-commit work. The others run the commands of the library. Add a function here for a new command.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.support.tables import delete_rows, optimize_table, request, update_ro
 from tests.unit.builders import metadata, struct
 
 
-def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=None):
+def write_ids(_spark, table, *, run, ids, replaces=False, properties=None, identity=None):
     """Append the rows `ids`, or replace all rows by them. The run has the app id `run`, or is `identity`."""
     identity = identity or RunIdentity(app_id=run)
     store = LocalLogStore(table)

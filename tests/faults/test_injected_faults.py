@@ -91,7 +91,7 @@ class Writer:
                 removes = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
                 reads = ReadSet(whole_table=True)
             write_proposal = proposal(
-                base.version, add(path), *removes, txn(self.app_id), rules=(base.protocol, base.metadata), reads=reads
+                base.version, add(path), *removes, txn(self.app_id), base=(base.protocol, base.metadata), reads=reads
             )
         pass_seconds = lambda seconds: self.storage.pass_time(int(seconds * 1000))
         outcome = commit(store, write_proposal, clock_ms=lambda: self.storage.now_ms, pause=pass_seconds)

@@ -16,7 +16,7 @@ PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": 
 def test_a_restore_survives_kills_at_its_steps(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
-        site.run("plain", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)
+        site.run("write_ids", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)
     steps = kill_at_steps(
         site, tmp_path, template, "restore", rows_before=[(2,)], rows_after=[(0,), (1,)], run=RUN, version=1
     )

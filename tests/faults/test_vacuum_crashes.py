@@ -29,7 +29,7 @@ def template(site, tmp_path):
     """
     table = tmp_path / "template"
     for number in range(5):
-        site.run("plain", table, run=f"run {number}", ids=[number], replaces=True, properties=PROPERTIES)
+        site.run("write_ids", table, run=f"run {number}", ids=[number], replaces=True, properties=PROPERTIES)
     age_removes(table, 4)
     make_old(table, 4, seconds=AGE_S)
     for name in ("a/b/orphan.parquet", "a/orphan.parquet", "_deltalite_staging/x/0/part.parquet"):

@@ -241,11 +241,11 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
 
     error = StorageError("The connection broke.", remedy="Wait.")
     replace_put(error, takes_effect=True)
-    outcome = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
+    outcome = commit(store, proposal(0, add("f1"), base=(base.protocol, base.metadata)))
     assert isinstance(outcome, Committed) and outcome.version == 1
     replace_put(error, takes_effect=False)
     with pytest.raises(StorageError, match="The connection broke"):
-        commit(store, proposal(1, add("f2"), rules=(base.protocol, base.metadata)))
+        commit(store, proposal(1, add("f2"), base=(base.protocol, base.metadata)))
     assert load(store).version == 1
 
 

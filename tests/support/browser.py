@@ -20,7 +20,8 @@ from urllib.request import Request, urlopen
 from tests.support.ports import free_ports
 
 T = TypeVar("T")
-_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+_ELEMENT_KEY = "element-6066-11e4-a52e-4f735466cecf"
+"""The protocol puts the id of an element under this key."""
 HEADLESS_OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -49,15 +50,16 @@ class Browser:
     """One window. Selectors are CSS selectors in the current frame."""
 
     def __init__(self, url: str, size: tuple[int, int]) -> None:
-        self._url = url
+        self._sessions_url = f"{url}/session"
+        self._session_path = ""
         options = [*HEADLESS_OPTIONS, f"--window-size={size[0]},{size[1]}"]
         capabilities = {
             "browserName": "chrome",
             "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": options},
             "goog:loggingPrefs": {"browser": "ALL"},
         }
-        answer = self._send("POST", "", {"capabilities": {"alwaysMatch": capabilities}}, session="")
-        self._session = f"/session/{answer['sessionId']}"
+        answer = self._send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
+        self._session_path = f"/{answer['sessionId']}"
 
     def open(self, url: str) -> None:
         """Load a page."""
@@ -69,27 +71,24 @@ class Browser:
         return self._send("GET", "/url")
 
     def enter_frame(self, selector: str = "iframe") -> None:
-        """Wait for a frame, and send later commands to its page."""
-        self._send("POST", "/frame", {"id": self.until(f"there is {selector}", lambda: self._find(selector))})
+        """Wait for a frame, and make it the current one."""
+        self._send("POST", "/frame", {"id": self._wait_for(selector)})
 
     def leave_frame(self) -> None:
-        """Send later commands to the page of the window."""
+        """Make the page of the window the current frame."""
         self._send("POST", "/frame", {"id": None})
 
     def click(self, selector: str) -> None:
         """Wait for an element and click it."""
-        element = self.until(f"there is {selector}", lambda: self._find(selector))
-        self._send("POST", f"/element/{element[_ELEMENT]}/click", {})
+        self._send("POST", f"{self._path_of_element(selector)}/click", {})
 
     def type(self, selector: str, text: str) -> None:
         """Wait for an element and type a text into it."""
-        element = self.until(f"there is {selector}", lambda: self._find(selector))
-        self._send("POST", f"/element/{element[_ELEMENT]}/value", {"text": text})
+        self._send("POST", f"{self._path_of_element(selector)}/value", {"text": text})
 
     def text(self, selector: str = "body") -> str:
         """Wait for an element; returns its visible text."""
-        element = self.until(f"there is {selector}", lambda: self._find(selector))
-        return self._send("GET", f"/element/{element[_ELEMENT]}/text")
+        return self._send("GET", f"{self._path_of_element(selector)}/text")
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function in the current frame; returns its result."""
@@ -103,12 +102,12 @@ class Browser:
         """Write a PNG of the window."""
         file.write_bytes(base64.b64decode(self._send("GET", "/screenshot")))
 
-    def until(self, event: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
+    def until(self, description: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
         """Call `condition` until its value is true; returns this value."""
         deadline = time.monotonic() + timeout
         while not (value := condition()):
             if time.monotonic() > deadline:
-                raise BrowserError(f"Waiting until {event}: timed out.")
+                raise BrowserError(f"Waiting until {description}: timed out.")
             time.sleep(0.2)
         return value
 
@@ -116,14 +115,17 @@ class Browser:
         """Close the window and the browser."""
         self._send("DELETE", "")
 
-    def _find(self, selector: str) -> dict[str, str] | None:
-        elements = self._send("POST", "/elements", {"using": "css selector", "value": selector})
-        return elements[0] if elements else None
+    def _path_of_element(self, selector: str) -> str:
+        return f"/element/{self._wait_for(selector)[_ELEMENT_KEY]}"
 
-    def _send(self, method: str, path: str, body: Any = None, *, session: str | None = None) -> Any:
-        prefix = "/session" if session == "" else self._session
+    def _wait_for(self, selector: str) -> dict[str, str]:
+        command = {"using": "css selector", "value": selector}
+        return self.until(f"there is {selector}", lambda: self._send("POST", "/elements", command))[0]
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(self._url + prefix + path, data, {"Content-Type": "application/json"}, method=method)
+        url = self._sessions_url + self._session_path + path
+        request = Request(url, data, {"Content-Type": "application/json"}, method=method)
         try:
             with urlopen(request, timeout=120) as answer:
                 return json.loads(answer.read())["value"]

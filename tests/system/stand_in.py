@@ -11,11 +11,12 @@ PROGRAM = f"""\
 import sys
 sys.path[:0] = [{str(CHECKOUT)!r}, {str(CHECKOUT / "spark_jobs")!r}]
 from deltalite.requests import WriteRequest
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 with open(sys.argv[-1]) as file:
     request = WriteRequest.from_json(file.read())
 identity = request.identity
-plain(None, request.table, run=identity.app_id, ids=[int(request.user_metadata)], identity=identity)
+ids = [int(request.user_metadata)]
+write_ids(None, request.table, run=identity.app_id, ids=ids, identity=identity)
 """
 
 

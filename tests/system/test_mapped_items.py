@@ -1,4 +1,7 @@
-"""Mapped tasks whose items get other map indexes before a clear, under a real scheduler and without Spark."""
+"""If items get other map indexes before a clear, a mapped task fails without a key, and finds its commits with one.
+
+A real scheduler runs the DAG, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import pytest
 
 from deltalite import DeltaTable
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 from tests.system.stand_in import write_committing_stand_in
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
@@ -41,12 +44,12 @@ def ids(table):
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist())
 
 
-def test_moved_items_are_rejected_by_map_index_and_recognized_by_key(whole_airflow, tmp_path):
+def test_a_cleared_task_fails_if_items_have_other_indexes_and_finds_them_by_key(whole_airflow, tmp_path):
     tables = {name: str(tmp_path / name) for name in ("by_position", "by_key")}
     items_file, program = tmp_path / "items.json", tmp_path / "commits"
     items_file.write_text(json.dumps([1, 2]))
     for table in tables.values():
-        plain(None, table, run="another", ids=[0])
+        write_ids(None, table, run="another", ids=[0])
     write_committing_stand_in(program)
     whole_airflow.add_dag("mapped_items", DAG.format(items_file=str(items_file), program=str(program), **tables))
     run_id = whole_airflow.run("mapped_items", timeout=300)

@@ -91,15 +91,15 @@ def proposal(
     read_version: int,
     *actions: Action,
     reads: ReadSet | None = None,
-    rules: tuple[Protocol, Metadata] | None = None,
+    base: tuple[Protocol, Metadata] | None = None,
     **operation: Any,
 ) -> Proposal:
-    """The proposal of a command with these actions. `rules` are the protocol and metadata of the read version."""
+    """The proposal of a command with these actions. `base` is the protocol and metadata of the read version."""
 
     def all_of(kind: type) -> tuple[Any, ...]:
         return tuple(a for a in actions if isinstance(a, kind))
 
-    protocol, table_metadata = rules or (None, None)
+    protocol, table_metadata = base or (None, None)
     first_of: Callable[[type], Any] = lambda kind: next(iter(all_of(kind)), None)
     return Proposal(
         base=BaseState(version=read_version, protocol=protocol, metadata=table_metadata),

@@ -1,5 +1,5 @@
-// Sets a theme before the first paint: that of the surrounding Airflow page, or without one the theme that the browser
-// stored for Airflow, or else that of the system.
+// Sets the theme before the first paint: the theme of the surrounding Airflow page. Without such a page, the theme that
+// the browser stored for Airflow. Without both, the theme of the system.
 (() => {
   const root = document.documentElement;
   const outer = (() => {

@@ -123,7 +123,7 @@ def slow_statistics(monkeypatch):
     """An event for which the read of the statistics waits. The page does not wait for them."""
     released, read = threading.Event(), reading.read_column_statistics
     monkeypatch.setattr(reading, "read_column_statistics", lambda *args: released.wait(60) and read(*args))
-    monkeypatch.setattr(table_routes, "_COLUMNS_SECONDS", 0.1)
+    monkeypatch.setattr(table_routes, "_COLUMNS_WAIT_SECONDS", 0.1)
     yield released
     released.set()
 

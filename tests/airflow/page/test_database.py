@@ -267,9 +267,9 @@ def _stored_result(value):
     ],
 )
 def test_only_a_dictionary_is_a_result_and_its_values_stay_plain_json(value, is_dictionary):
-    from airflow_provider_deltalite.page.database import _dictionaries
+    from airflow_provider_deltalite.page.database import _task_results
 
-    results = list(_dictionaries([_stored_result(value)]))
+    results = list(_task_results([_stored_result(value)]))
     if is_dictionary:
         expected = value if isinstance(value, dict) else json.loads(value)
         assert [result.value for result in results] == [expected]

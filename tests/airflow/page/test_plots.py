@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions
+from airflow_provider_deltalite.page.growth_view import growth_plots, readable_versions_text
 from deltalite.inspection.growth import Growth, GrowthPoint
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
@@ -113,8 +113,8 @@ def test_the_versions_before_a_log_cleanup_are_not_readable(delta_page, orders):
     for version in range(2):
         (Path(orders.root) / commit_name(version)).unlink()
     assert "The log can rebuild these versions: 2 to 4." in words(delta_page.get(f"/tables/{key}"))
-    assert readable_versions(None) == readable_versions(Growth(points=())) == ""
-    assert "versions: 1, 3 to 4." in readable_versions(Growth(points=(), readable=((1, 1), (3, 4))))
+    assert readable_versions_text(None) == readable_versions_text(Growth(points=())) == ""
+    assert "versions: 1, 3 to 4." in readable_versions_text(Growth(points=(), readable=((1, 1), (3, 4))))
 
 
 def test_one_version_is_no_growth():

@@ -30,7 +30,7 @@ NTZ = Protocol(
 )
 
 
-def test_timestamp_bounds_that_a_checkpoint_stores_only_as_a_struct_keep_microseconds(spark, tmp_path):
+def test_bounds_of_timestamps_keep_microseconds_if_a_checkpoint_has_only_structs(spark, tmp_path):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpoint.writeStatsAsJson": "false"}
     commit_actions(store, NTZ, metadata(properties, struct(at="timestamp", local="timestamp_ntz")), read_version=-1)
@@ -45,7 +45,7 @@ def test_timestamp_bounds_that_a_checkpoint_stores_only_as_a_struct_keep_microse
     assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 
-def test_a_data_frame_lists_the_data_files_of_a_version(spark, golden):
+def test_delta_files_returns_a_row_for_each_data_file_of_a_version(spark, golden):
     table = str(golden / "tables" / "delta-golden" / "v2-checkpoint-json")
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
@@ -77,7 +77,7 @@ def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_pa
 
 
 @pytest.mark.parametrize("max_broadcast_bytes", [distributed_replay._MAX_BROADCAST_BYTES, -1])
-def test_a_newer_action_replaces_the_row_of_the_checkpoint_with_the_same_path_and_vector(
+def test_an_action_replaces_the_checkpoint_row_that_has_its_path_and_vector(
     spark, tmp_path, monkeypatch, max_broadcast_bytes
 ):
     monkeypatch.setattr(distributed_replay, "_MAX_BROADCAST_BYTES", max_broadcast_bytes)
@@ -105,7 +105,7 @@ def test_a_newer_action_replaces_the_row_of_the_checkpoint_with_the_same_path_an
     assert {row["size"] for row in replayed if row["path"] == "kept"} == {99}
 
 
-def test_spark_refuses_a_checkpoint_with_a_file_without_a_path(spark, tmp_path):
+def test_spark_refuses_a_checkpoint_in_which_a_file_has_no_path(spark, tmp_path):
     store = create(LocalLogStore(str(tmp_path)), add("a"), add("b"))
     write_checkpoint(load(store), now_ms=NOON_MS)
     checkpoint = tmp_path / checkpoint_name(0)

@@ -60,8 +60,9 @@ def test_files_that_share_row_ids_are_found(tmp_path):
 
 
 def test_files_without_row_ids_or_without_a_number_of_rows_are_found(tmp_path):
-    without_rows = add("c", stats="{}", base_row_id=0, default_row_commit_version=0)
-    findings = findings_of(tmp_path, add("a", stats='{"numRecords":1}'), tracked("b", 3, version=None), without_rows)
+    without_row_count = add("c", stats="{}", base_row_id=0, default_row_commit_version=0)
+    without_ids = add("a", stats='{"numRecords":1}'), tracked("b", 3, version=None)
+    findings = findings_of(tmp_path, *without_ids, without_row_count)
     assert [file for file, _ in findings] == ["a", "b", "c"]
     assert all("no base row id" in message for _, message in findings)
 

@@ -84,8 +84,8 @@ def test_the_configuration_names_logical_columns_and_statistics_have_physical_na
 def test_an_append_conflicts_with_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
     for actions, expected_class in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
-        judgement = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
+        judgement = judge(proposal(4, *actions, base=(PROTOCOL, metadata())), winner, "mine")
         assert isinstance(judgement, expected_class)
     foreign = DomainMetadata(domain="mine", configuration="", removed=False)
-    judgement = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
+    judgement = judge(proposal(4, add("n"), base=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
     assert isinstance(judgement, NoConflict)

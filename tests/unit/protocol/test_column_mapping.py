@@ -52,16 +52,16 @@ def test_partition_values_have_physical_names_and_data_files_lack_partition_colu
         (("id", "x"), ("col-id", "x")),
     ],
 )
-def test_the_part_of_a_path_that_the_schema_has_is_translated(logical, physical):
+def test_a_physical_path_keeps_a_name_that_the_schema_lacks(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 
 def test_without_column_mapping_the_physical_schema_is_the_logical_schema():
-    plain = TableSchema(logical=SCHEMA, partition_columns=("DAY",))
-    assert plain.physical is SCHEMA
-    assert plain.physical_path(("Id",)) == ("id",)
+    unmapped = TableSchema(logical=SCHEMA, partition_columns=("DAY",))
+    assert unmapped.physical is SCHEMA
+    assert unmapped.physical_path(("Id",)) == ("id",)
     # The keys of partition values in the log have the spelling of the metadata.
-    assert plain.partition_keys == {"day": "DAY"}
+    assert unmapped.partition_keys == {"day": "DAY"}
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_the_error_names_a_column_with_malformed_identity_metadata(arguments):
 def test_a_winning_commit_with_a_new_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
     before, after = metadata(schema=identity_schema()), metadata(schema=identity_schema(highWaterMark=9))
     with_new_mark = Winner(version=5, actions=[after, add("w")])
-    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), with_new_mark, "mine"), NoConflict)
-    current = proposal(4, add("n"), metadata(schema=identity_schema(highWaterMark=4)), rules=(PROTOCOL, before))
+    assert isinstance(judge(proposal(4, add("n"), base=(PROTOCOL, before)), with_new_mark, "mine"), NoConflict)
+    current = proposal(4, add("n"), metadata(schema=identity_schema(highWaterMark=4)), base=(PROTOCOL, before))
     assert not isinstance(judge(current, with_new_mark, "mine"), NoConflict)
     with_new_step = Winner(version=5, actions=[metadata(schema=identity_schema(step=2))])
-    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), with_new_step, "mine"), NoConflict)
+    assert not isinstance(judge(proposal(4, add("n"), base=(PROTOCOL, before)), with_new_step, "mine"), NoConflict)

@@ -138,7 +138,7 @@ def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablemen
     base, older = load(store), load(store, 0)
     current, target = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, older))
     restored = restored_rules(current, target)
-    version = commit_actions(store, restored.metadata, rules=(base.protocol, base.metadata))
+    version = commit_actions(store, restored.metadata, base=(base.protocol, base.metadata))
     assert load(store).configuration[ENABLEMENT_KEYS[0]] == str(version) == "2"
 
 

@@ -1,4 +1,4 @@
-"""Optimistic commits race with rivals, which commit in the store's hooks. `test_put` tests lost answers."""
+"""Optimistic commits while other writers commit first (`add_rival`). `test_put` tests puts without an answer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_commit_without_a_rival_is_the_next_version(store):
     assert paths(load(store)) == ["f1", "mine"] and not pauses
 
 
-def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store):
+def test_a_commit_has_change_data_files_and_the_vectors_of_removed_files(store):
     vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
     files = table_of([{"path": "f1", "size": 10, "deletionVector": vector}], ADD_TYPES, AddFile)
     (removed_files,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
@@ -147,7 +147,7 @@ def test_the_first_commit_of_a_table_has_no_read_version(store):
         ([remove("f1")], None, False),
     ],
 )
-def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads, is_blind):
+def test_a_commit_that_adds_files_and_reads_nothing_is_a_blind_append(store, actions, reads, is_blind):
     try_commit(store, proposal(1, *actions, reads=reads))
     assert actions_by_kind(store, 2)["commitInfo"]["isBlindAppend"] is is_blind
 
@@ -214,20 +214,20 @@ def test_the_conflict_error_names_the_winning_commit(store, winner, description)
 def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_them(store):
     put_raw(store, 2, APPEND)
     add_rival(store, [commit_info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
-    rules = (PROTOCOL, metadata())
-    outcome, pauses = try_commit(store, proposal(1, remove("f1"), add("mine"), rules=rules))
+    current = proposal(1, remove("f1"), add("mine"), base=(PROTOCOL, metadata()))
+    outcome, pauses = try_commit(store, current)
     assert outcome.version == 5 and len(pauses) == 3
     assert paths(load(store)) == ["mine"]
 
 
-def test_a_read_file_is_followed_through_several_winning_commits(store):
+def test_a_read_conflicts_with_a_delete_of_the_file_to_which_an_optimize_moved_the_rows(store):
     add_rival(store, OPTIMIZE, [commit_info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
         try_commit(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
 
 
-class LiveFileCounter:
-    """A row test that no file matches. It counts the file actions in memory at every 2500th call."""
+class MemoryCountingRowTest:
+    """A row test that no file matches. At every 2500th call, it counts the file actions in memory."""
 
     def __init__(self):
         self.calls = self.max_actions = self.max_bodies = 0
@@ -245,7 +245,7 @@ class LiveFileCounter:
 @pytest.mark.parametrize("has_removes", [False, True])
 @pytest.mark.slow
 def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, has_removes):
-    count, row_test = 10_000, LiveFileCounter()
+    count, row_test = 10_000, MemoryCountingRowTest()
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
     if has_removes:
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
@@ -325,7 +325,7 @@ def test_each_pause_is_random_between_zero_and_the_longest(store):
 def test_a_version_that_log_cleanup_deleted_is_not_committed_again():
     """A cleanup deletes winning commits faster than the writer reads them."""
     store = append_files(create(new_store()), 12)
-    late_proposal = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
+    late_proposal = proposal(3, add("late"), base=(load(store).protocol, load(store).metadata))
     write_checkpoint(load(store, 10), now_ms=NOON_MS)
 
     def delete_commits(operation, name):

@@ -23,9 +23,9 @@ ENABLED = {"delta.enableInCommitTimestamps": "true"}
 ENABLEMENT_KEYS = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
-def commit_at(store, read_version, *actions, rules=None, now_ms=NOON_MS, **options):
+def commit_at(store, read_version, *actions, base=None, now_ms=NOON_MS, **options):
     """Commit actions while the clock shows `now_ms`; returns the outcome."""
-    current = proposal(read_version, *actions, rules=rules, **options)
+    current = proposal(read_version, *actions, base=base, **options)
     outcome = commit(store, current, clock_ms=lambda: now_ms, pause=lambda _s: None)
     assert isinstance(outcome, Committed)
     return outcome
@@ -37,7 +37,7 @@ def timed_table(now_ms=NOON_MS):
     return store
 
 
-def rules_of(store):
+def base_of(store):
     snapshot = Snapshot.load(store)
     return snapshot.protocol, snapshot.metadata
 
@@ -54,7 +54,7 @@ def time_of(store, version):
 
 def test_a_table_without_the_feature_has_no_in_commit_timestamps():
     store = create(new_store(), configuration=ENABLED)  # the property has no effect without the feature
-    outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
+    outcome = commit_at(store, 0, add("a"), base=base_of(store))
     assert "inCommitTimestamp" not in actions_of(store, 1)[0]["commitInfo"]
     assert outcome.timestamp_ms == actions_of(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
 
@@ -65,7 +65,7 @@ def test_a_table_without_the_feature_has_no_in_commit_timestamps():
 )
 def test_the_timestamp_is_the_time_of_the_clock_or_just_after_the_previous_commit(now_ms, timestamp_ms):
     store = timed_table()
-    outcome = commit_at(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
+    outcome = commit_at(store, 0, add("a"), base=base_of(store), now_ms=now_ms)
     assert time_of(store, 1) == outcome.timestamp_ms == timestamp_ms
     assert actions_of(store, 1)[0]["commitInfo"]["timestamp"] == timestamp_ms
     assert Snapshot.load_at(store, timestamp_ms).version == 1
@@ -88,7 +88,7 @@ def test_the_timestamp_after_lost_races_is_later_than_that_of_the_last_winning_c
             for t in winning_times
         ),
     )
-    outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
+    outcome = commit_at(store, 0, add("a"), base=base_of(store))
     assert outcome == Committed(version=3, timestamp_ms=NOON_MS + 50_001)
     assert [time_of(store, v) for v in range(4)] == sorted({time_of(store, v) for v in range(4)})
 
@@ -97,13 +97,13 @@ def test_the_error_names_a_winning_commit_without_a_timestamp():
     store = timed_table()
     add_rival(store, [commit_info(operation="WRITE"), add("w")])
     with pytest.raises(CorruptLogError, match=r"0000001\.json"):
-        commit_at(store, 0, add("a"), rules=rules_of(store))
+        commit_at(store, 0, add("a"), base=base_of(store))
     assert commit_name(2) not in store.files
 
 
 def test_a_commit_after_a_winning_enablement_has_a_timestamp():
     store = create(new_store(), configuration={})
-    rules = rules_of(store)
+    base = base_of(store)
     enablement = {ENABLEMENT_KEYS[0]: "1", ENABLEMENT_KEYS[1]: str(NOON_MS + 7000)}
     add_rival(
         store,
@@ -113,7 +113,7 @@ def test_a_commit_after_a_winning_enablement_has_a_timestamp():
             metadata({**ENABLED, **enablement}),
         ],
     )
-    outcome = commit_at(store, 0, add("a"), rules=rules)
+    outcome = commit_at(store, 0, add("a"), base=base)
     assert outcome.version == 2 and time_of(store, 2) == NOON_MS + 7001
 
 
@@ -123,7 +123,7 @@ TIMED_UPGRADE = dataclasses.replace(TIMED_PROTOCOL, writer_features=("appendOnly
 def test_the_enabling_commit_records_the_enablement_and_is_later_than_the_previous_file():
     store = create(new_store())
     file_ms = store.files[commit_name(0)][1]
-    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), rules=rules_of(store), now_ms=file_ms - 500)
+    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), base=base_of(store), now_ms=file_ms - 500)
     assert outcome.timestamp_ms == time_of(store, 1) == file_ms + 1
     configuration = Snapshot.load(store).configuration
     assert (configuration[ENABLEMENT_KEYS[0]], configuration[ENABLEMENT_KEYS[1]]) == ("1", str(file_ms + 1))
@@ -132,9 +132,9 @@ def test_the_enabling_commit_records_the_enablement_and_is_later_than_the_previo
 
 def test_the_recorded_enablement_has_the_version_that_the_commit_gets():
     store = create(new_store())
-    rules = rules_of(store)
+    base = base_of(store)
     add_rival(store, [commit_info(operation="WRITE", isBlindAppend=True), add("w")])
-    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), rules=rules)
+    outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), base=base)
     properties = Snapshot.load(store).configuration
     assert outcome.version == 2 and (properties[ENABLEMENT_KEYS[0]], properties[ENABLEMENT_KEYS[1]]) == (
         "2",
@@ -145,10 +145,10 @@ def test_the_recorded_enablement_has_the_version_that_the_commit_gets():
 
 def test_a_later_metadata_change_keeps_the_recorded_enablement():
     store = create(new_store())
-    commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), rules=rules_of(store))
+    commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), base=base_of(store))
     before = Snapshot.load(store)
     changed_metadata = dataclasses.replace(before.metadata, description="later")
-    commit_at(store, 1, changed_metadata, rules=rules_of(store))
+    commit_at(store, 1, changed_metadata, base=base_of(store))
     assert Snapshot.load(store).configuration == before.configuration
 
 
@@ -161,19 +161,19 @@ def test_a_commit_with_a_lost_answer_returns_its_timestamp():
             state["lost"] = True
             raise StorageError("No answer.", remedy="Wait.")
 
-    rules = rules_of(store)
+    base = base_of(store)
     store.after = after
-    outcome = commit_at(store, 0, add("a"), rules=rules)
+    outcome = commit_at(store, 0, add("a"), base=base)
     assert outcome == Committed(version=1, timestamp_ms=NOON_MS + 60_001) and time_of(store, 1) == NOON_MS + 60_001
 
 
 def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
     store = LocalLogStore(str(tmp_path / "t"))
     commit_at(store, -1, TIMED_PROTOCOL, metadata(ENABLED))
-    rules = rules_of(store)
+    base = base_of(store)
 
     def append(writer):
-        return [commit_at(store, 0, add(f"{writer}-{n}"), rules=rules) for n in range(5)]
+        return [commit_at(store, 0, add(f"{writer}-{n}"), base=base) for n in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         commits = [outcome for outcomes in pool.map(append, range(8)) for outcome in outcomes]
@@ -184,7 +184,7 @@ def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
 
 def test_only_one_of_two_concurrent_enablements_commits():
     store = create(new_store())
-    rules = rules_of(store)
+    base = base_of(store)
     add_rival(store, [commit_info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ENABLED)])
     with pytest.raises(MetadataChangedException):
-        commit_at(store, 0, metadata({"mine": "x"}), remove("f"), rules=rules)
+        commit_at(store, 0, metadata({"mine": "x"}), remove("f"), base=base)

@@ -130,8 +130,8 @@ def level_properties(level):
 
 def proposal_named(name, level="Serializable"):
     actions, reads = CURRENT_TRANSACTIONS[name]
-    rules = (PROTOCOL, dataclasses.replace(TABLE_METADATA, configuration=level_properties(level)))
-    current = proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
+    base = (PROTOCOL, dataclasses.replace(TABLE_METADATA, configuration=level_properties(level)))
+    current = proposal(4, *actions, reads=reads, base=base, name="WRITE")
     if level != "SnapshotIsolation":
         return current
     return AtSnapshot(**{f.name: getattr(current, f.name) for f in dataclasses.fields(current)})
@@ -179,7 +179,7 @@ def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
 
 def test_a_read_file_is_followed_to_the_files_that_replaced_it():
     """The second winning commit removes rows that the transaction has read, from another file."""
-    current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE_METADATA))
+    current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), base=(PROTOCOL, TABLE_METADATA))
     first_judgement = judge(current, Winner(version=5, actions=WINNERS["compaction of f1"]), "mine")
     assert isinstance(first_judgement, NoConflict) and first_judgement.reads.keys == {"f1", "w"}
     second_judgement = judge(
@@ -218,7 +218,7 @@ def schema_with_metadata(key):
     ids=str,
 )  # fmt: skip
 def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, is_compatible):
-    current = proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA))
+    current = proposal(4, file("n"), base=(PROTOCOL, TABLE_METADATA))
     judgement = judge(current, Winner(version=5, actions=[dataclasses.replace(TABLE_METADATA, **change)]), "mine")
     assert isinstance(judgement, NoConflict if is_compatible else MetadataChangedException)
 
@@ -226,7 +226,7 @@ def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, is_comp
 def test_a_protocol_that_drops_a_feature_is_not_compatible():
     older = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",))
     judgement = judge(
-        proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[older]), "mine"
+        proposal(4, file("n"), base=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[older]), "mine"
     )
     assert isinstance(judgement, ProtocolChangedException) and "appendOnly" in judgement.problem
 
@@ -240,8 +240,8 @@ def test_a_protocol_that_drops_a_feature_is_not_compatible():
 )
 def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
     with_property = dataclasses.replace(TABLE_METADATA, configuration={"delta.appendOnly": "true"})
-    for rules, is_compatible in (((older, with_property), False), ((older, TABLE_METADATA), True)):
-        judgement = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
+    for base, is_compatible in (((older, with_property), False), ((older, TABLE_METADATA), True)):
+        judgement = judge(proposal(4, remove("f1"), base=base), Winner(version=5, actions=[PROTOCOL]), "mine")
         assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
         assert is_compatible or "it activates appendOnly" in judgement.problem
 
@@ -260,7 +260,7 @@ def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compa
     features = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
     new_protocol = Protocol(min_reader_version=3, min_writer_version=7, **features)
     judgement = judge(
-        proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[new_protocol]), "mine"
+        proposal(4, file("n"), base=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[new_protocol]), "mine"
     )
     assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
 
@@ -269,7 +269,7 @@ def test_a_winning_commit_without_required_fields_is_read_and_counts_as_a_change
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert [a.path for a in winner.adds_with_new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
-    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), winner, "mine"), NoConflict)
+    assert isinstance(judge(proposal(4, file("n"), base=(PROTOCOL, TABLE_METADATA)), winner, "mine"), NoConflict)
     assert isinstance(judge(proposal_named("append that read all"), winner, "mine"), ConcurrentAppendException)
 
 

@@ -75,7 +75,7 @@ def deletion_of(store, rows, *, version=None, row_level=True, row_tests=(EVERY_R
     keys = frozenset(file_key(name, old_vector) for name, old_vector in old_vectors.items())
     reads = ReadSet(keys=keys, row_tests=tuple(row_tests))
     current = proposal(
-        snapshot.version, *removes, *adds, *more_actions, rules=(snapshot.protocol, snapshot.metadata), reads=reads
+        snapshot.version, *removes, *adds, *more_actions, base=(snapshot.protocol, snapshot.metadata), reads=reads
     )
     return replace(current, row_level=row_level)
 
