@@ -72,7 +72,7 @@ class TableSchema:
     def partition_keys(self) -> dict[str, str]:
         """The keys of partition values in the log, by the physical names of the columns in `physical`.
 
-        A key differs from its column's name only in case: the metadata may spell a partition column differently.
+        A key may differ from its column's name in case, because the metadata may spell a partition column differently.
         """
         keys = {}
         for name in self.partition_columns:

@@ -75,8 +75,8 @@ def _normalise(path: str) -> str:
     return f"./{normal_part}" if SCHEME.match(normal_part) and not SCHEME.match(path) else prefix + normal_part
 
 
-def is_plain(path: str) -> bool:
-    """Whether a path of the log is certainly canonical; a fast test that may be False for a canonical path."""
+def is_certainly_canonical(path: str) -> bool:
+    """Whether a fast test shows that a path of the log is canonical; it may be False for a canonical path."""
     return not ("%" in path or "//" in path or "/." in path or path.startswith((".", "file:")))
 
 

@@ -43,10 +43,6 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     )
 
 
-def _is_instant(data_type: pa.DataType) -> bool:
-    return bool(types.is_timestamp(data_type))
-
-
 def _is_local_time(data_type: pa.DataType) -> bool:
     return bool(types.is_timestamp(data_type)) and data_type.tz is None
 
@@ -63,7 +59,7 @@ _ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
     (types.is_boolean, (types.is_boolean,)),
     (types.is_date, (types.is_date,)),
     (_is_local_time, (_is_local_time, types.is_date)),
-    (_is_instant, (_is_instant,)),
+    (types.is_timestamp, (types.is_timestamp,)),
 )
 
 
@@ -122,19 +118,20 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
     return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
 
 
-def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
-    """Convert a list array to `target`; `element` converts the array of its elements."""
+def convert_list(array: pa.Array, target: pa.ListType, convert_elements: Convert) -> pa.Array:
+    """Convert a list array to `target`."""
     plain_array = plain_list(array)
     offsets, elements = offsets_from_zero(plain_array)
-    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_null_mask(plain_array))
+    return pa.ListArray.from_arrays(offsets, convert_elements(elements), type=target, mask=_null_mask(plain_array))
 
 
-def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
-    """Convert a map array to `target`; `key` and `item` convert the arrays of its keys and values."""
+def convert_map(array: pa.MapArray, target: pa.MapType, convert_keys: Convert, convert_items: Convert) -> pa.Array:
+    """Convert a map array to `target`."""
     offsets, _ = offsets_from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
-    return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_null_mask(array))
+    mask = _null_mask(array)
+    return pa.MapArray.from_arrays(offsets, convert_keys(keys), convert_items(items), type=target, mask=mask)
 
 
 def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:

@@ -19,8 +19,9 @@ from deltalite.columnar.reader.row_groups import RowGroups
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# Writers put texts of up to about a megabyte into dictionaries. With such texts, these rows take 64 MB.
-_FIRST_ROWS = 64
+# The first batch may have this many rows of unknown size. Writers put texts of up to about a megabyte into
+# dictionaries, so these rows take up to 64 MB.
+_MIN_FIRST_ROWS = 64
 # A batch has at most this many times the rows of the previous batch, because a few rows may not be typical.
 _GROWTH = 16
 # The bytes of a value in Arrow. A boolean takes one bit, and a decimal of fixed length becomes a 16-byte decimal.
@@ -58,7 +59,7 @@ def rows_of_first_batch(
             # A text is at most as long as the stored column.
             max_bytes += stored_bytes * count if width is None else max(stored_bytes, count * width)
     possible_rows, safe_rows = (limits.bytes * row_count // max(size, 1) for size in (min_bytes, max_bytes))
-    return max(min(limits.rows, max(safe_rows, min(possible_rows, _FIRST_ROWS))), 1)
+    return max(min(limits.rows, max(safe_rows, min(possible_rows, _MIN_FIRST_ROWS))), 1)
 
 
 def rows_of_next_batch(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes: int) -> int:

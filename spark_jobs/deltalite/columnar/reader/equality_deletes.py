@@ -1,9 +1,9 @@
 """Equality deletes: a row is deleted if its key is in a set of keys.
 
 Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
-several columns matches only if all of its values match. Each value is replaced by its index among the distinct values
-of its key column. The indexes of a key are then combined to one number, column by column. The search for the keys of
-rows is therefore vectorized, with any number of columns.
+several columns matches if all of its values match. The module replaces each value by its index among the distinct
+values of its key column, and combines the indexes of a key to one number, column by column. Arrow can then look up the
+keys of all rows of a batch at once.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ The steps for each batch:
 3. Select rows by position, by key and by predicate.
 4. Return the result's columns of these rows.
 
-`batch_sizes` determines the number of rows of a batch. Files of the same schema share the indexes of their columns,
-because a table may have thousands of columns.
+`batch_sizes` determines the number of rows of a batch.
 """
 
 from __future__ import annotations
@@ -171,8 +170,7 @@ class _Source:
     def batches(self, groups: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
 
-        The bytes of one batch determine the rows of the next batch. Arrow's reader allows this, because it checks the
-        batch size before each batch.
+        Each batch determines the size of the next batch: Arrow's reader reads the batch size again before each batch.
         """
         columns = self.mapped_columns
         leaves = sorted({leaf for column in columns if column is not None for leaf in column.leaves})

@@ -77,8 +77,8 @@ def plan_reading(
     """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
-        InvalidRequestError: `columns` is invalid, the predicate cannot be evaluated, the keys of a delete do not fit,
-            the table has no row ids, or a batch would have no rows.
+        InvalidRequestError: `columns` is invalid, the predicate cannot be evaluated, a key of a delete does not fit its
+            column, the table has no row ids, or a batch would have no rows.
     """
     if limits.rows < 1:
         raise InvalidRequestError(

@@ -1,8 +1,7 @@
 """The selection of a data file's row groups, from its footer.
 
-A range of bytes selects each row group with its middle byte in the range. If ranges cover a file without overlap, each
-row group belongs to exactly one range. A predicate skips a row group only if the statistics prove that the predicate is
-TRUE for none of its rows. NaN is never used as a bound, and a string bound may be truncated.
+A range of bytes selects each row group with its middle byte in the range. A predicate skips a row group if the
+statistics prove that no row satisfies the predicate. NaN is never used as a bound, and a string bound may be truncated.
 Source: the Parquet format, because the Delta protocol does not cover row groups.
 """
 

@@ -1,6 +1,6 @@
 """A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-A bound is written only if it is certain: each row group with values must have a bound. Values that JSON or Delta cannot
+A column has bounds if each of its row groups with values has bounds. Values that JSON or Delta cannot
 represent (NaN, infinities, int96 timestamps, years after 9999) have no bound. A missing bound is always safe. The
 table's configuration selects the columns with statistics. Parquet columns are found by position in the file's schema,
 because a dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
@@ -121,12 +121,12 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
     nulls: dict[str, Any] = {}
     for path, data_type in indexed.leaves:
         position = positions.get(_lower_case(_stored_path(path, data_type)))
-        column = None if position is None else _column(footer, position)
-        if column is None or isinstance(data_type, ArrayType | MapType):
+        column_stats = None if position is None else _column_stats(footer, position)
+        if column_stats is None or isinstance(data_type, ArrayType | MapType):
             continue
-        _put(nulls, path, column.null_count)
-        if column.bounds is not None:
-            smallest, largest = column.bounds
+        _put(nulls, path, column_stats.null_count)
+        if column_stats.bounds is not None:
+            smallest, largest = column_stats.bounds
             _put(low, path, _bound(smallest, data_type, indexed.string_prefix_length, upper=False))
             _put(high, path, _bound(largest, data_type, indexed.string_prefix_length, upper=True))
     return _to_json({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
@@ -138,7 +138,7 @@ def _stored_path(path: Path, data_type: DataType) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _ColumnStats:
     """The null count of a column in a file, and its smallest and largest value.
 
     `bounds` is None if all values are null, or if the bounds are not certain.
@@ -148,7 +148,7 @@ class _Column:
     bounds: tuple[Any, Any] | None
 
 
-def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
+def _column_stats(footer: pq.FileMetaData, position: int) -> _ColumnStats | None:
     """Return the merged statistics of a column in all row groups; None if a row group has no null count."""
     null_count, smallest, largest, has_bounds = 0, [], [], True
     for group in range(footer.num_row_groups):
@@ -169,8 +169,8 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
             has_bounds = False
         has_bounds = has_bounds and statistics.has_min_max
     if not has_bounds or not smallest or any(is_nan(value) for value in (*smallest, *largest)):
-        return _Column(null_count, None)
-    return _Column(null_count, (min(smallest), max(largest)))
+        return _ColumnStats(null_count, None)
+    return _ColumnStats(null_count, (min(smallest), max(largest)))
 
 
 def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
