@@ -96,7 +96,7 @@ def is_absolute(path: str) -> bool:
 
 
 def name_in_table(path: str, root: str) -> str | None:
-    """Return the name in the table that a path in the log means; None if it is outside of the table, or the root."""
+    """Return the name in the table that a path in the log means; None for the root and paths outside of the table."""
     name = canonical_path(path)
     if is_absolute(name):
         if not name.startswith(f"{root}/"):

@@ -1,7 +1,7 @@
 """The number of rows of a batch, chosen so that batches have about the same number of bytes.
 
 A footer has the stored size of a column. The size in memory may be much greater, because a repeated text is stored once
-and a small number takes a few bits. Numbers count with their width in Arrow. Only the batches show the length of texts,
+and a small number takes a few bits. A number counts with its width in Arrow. Only the batches show the length of texts,
 so the first batch of a file with texts has few rows. The bytes of each batch determine the rows of the next batch. If
 rows suddenly become longer, one batch can therefore be too large.
 """

@@ -205,7 +205,7 @@ def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
         values = _texts_of(files.column("partitionValues"), column)
         encoded_values = values.dictionary_encode(null_encoding="encode")
         width = len(encoded_values.dictionary)
-        # A number for each pair of a combination of the previous columns and a value of this column.
+        # A pair is a combination of the previous columns, and a value of this column.
         pair_numbers = pc.add(pc.multiply(combination_of_file, width), encoded_values.indices.cast(pa.int64()))
         pairs = pair_numbers.dictionary_encode()
         texts = encoded_values.dictionary.to_pylist()

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never
 
-import pyarrow as pa
 from pyarrow import types
 
+from deltalite.columnar.parquet.file_columns import FileField, fields_of
 from deltalite.columnar.predicates.predicate import Path, is_nan
 from deltalite.columnar.statistics.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.arrow_schema import storage_type_of
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
 from deltalite.protocol.schema import (
@@ -115,7 +114,7 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
     Arrays and maps have no statistics, because a footer counts their elements. Booleans, binaries and variants have
     only a null count.
     """
-    positions = _leaf_positions(footer)
+    positions = _leaf_positions(fields_of(footer.schema.to_arrow_schema()))
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -211,32 +210,16 @@ def _decimal(value: Decimal, scale: int) -> Decimal | None:
     return value if isinstance(exponent, int) and -exponent <= scale else None
 
 
-def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
+def _leaf_positions(fields: Iterable[FileField], prefix: Path = ()) -> dict[Path, int]:
     """Return the position of the Parquet column of each leaf outside arrays and maps, by its path in lower case."""
     positions: dict[Path, int] = {}
-    for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
-        if path is not None:
-            positions[_lower_case(path)] = position
-    return positions
-
-
-def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
-    """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
     for field in fields:
-        path, storage_type = (*prefix, field.name), storage_type_of(field.type)
-        if types.is_struct(storage_type):
-            yield from _arrow_leaves(storage_type, path)
-        elif types.is_nested(storage_type):
-            yield from [None] * _leaf_count(storage_type)
-        else:
-            yield path
-
-
-def _leaf_count(data_type: pa.DataType) -> int:
-    storage_type = storage_type_of(data_type)
-    if not types.is_nested(storage_type):
-        return 1
-    return sum(_leaf_count(storage_type.field(index).type) for index in range(storage_type.num_fields))
+        path = (*prefix, field.name.lower())
+        if types.is_struct(field.type):
+            positions |= _leaf_positions(field.parts, path)
+        elif not types.is_nested(field.type):
+            positions[path] = field.leaves.start
+    return positions
 
 
 def _put(values: dict[str, Any], path: Path, value: Any) -> None:
