@@ -52,7 +52,7 @@ def test_partition_values_have_physical_names_and_data_files_lack_partition_colu
         (("id", "x"), ("col-id", "x")),
     ],
 )
-def test_the_part_of_a_path_that_the_schema_has_is_translated(logical, physical):
+def test_a_path_gets_the_physical_names_of_the_fields_in_the_schema(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 
