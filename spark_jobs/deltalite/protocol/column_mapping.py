@@ -81,7 +81,7 @@ class TableSchema:
         return keys
 
     @cached_property
-    def data(self) -> StructType:
+    def data_columns(self) -> StructType:
         """The physical columns that every new file contains: all except the partition columns."""
         return StructType(tuple(f for f in self.physical if f.name not in self.partition_keys))
 

@@ -207,7 +207,7 @@ def _day(text: str) -> int:
 def _microseconds(text: str, *, has_zone: bool) -> int:
     """Return the microseconds since 1970 in the proleptic Gregorian calendar.
 
-    A time zone in the text must be valid. It changes the result only if `has_zone`.
+    A time zone in the text must be valid. It has no effect without `has_zone`.
 
     Raises:
         ValueError: the text is not a time, or its time zone is invalid.

@@ -47,8 +47,8 @@ def _is_local_time(data_type: pa.DataType) -> bool:
     return bool(types.is_timestamp(data_type)) and data_type.tz is None
 
 
-# The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has
-# instants, a timestamp without a zone counts as UTC, because int96 and old writers do not store the zone.
+# The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. In a `timestamp`
+# column, a value without a zone counts as UTC, because int96 and old writers do not store the zone.
 _ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
     (types.is_integer, (types.is_integer,)),
     (types.is_float64, (types.is_floating, types.is_integer)),

@@ -42,8 +42,7 @@ CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
 # Delta truncates strings after 32 UTF-16 units by default, and delta-rs after 64 units. Some writers append no
 # character to such a prefix.
 SHORTEST_CUT = 32
-# The length is configurable, so a maximum shorter than `SHORTEST_CUT` counts as truncated if an appended character ends
-# it.
+# The length is configurable, so a shorter maximum counts as truncated too if it ends with an appended character.
 _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # The end of a truncated maximum: half a character, which Java may have written as `?`, and then a character above the
 # removed character. Older Delta appended U+FFFD, which is below all characters of two units.

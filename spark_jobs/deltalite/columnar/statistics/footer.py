@@ -173,7 +173,7 @@ def _column_stats(footer: pq.FileMetaData, position: int) -> _ColumnStats | None
 
 
 def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
-    """Return the form of a value in the statistics; None if the value has no form there."""
+    """Return a bound as the statistics store it; None if they cannot represent the value."""
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long"):
             return value if isinstance(value, int) and not isinstance(value, bool) else None

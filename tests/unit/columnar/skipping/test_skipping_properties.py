@@ -199,7 +199,9 @@ def parquet_of(shape, rows):
                 )
         records.append(record)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(records, schema=schema_to_arrow(shape.table.data)), sink, row_group_size=2)
+    pq.write_table(
+        pa.Table.from_pylist(records, schema=schema_to_arrow(shape.table.data_columns)), sink, row_group_size=2
+    )
     return sink.getvalue()
 
 
@@ -209,7 +211,7 @@ def library_stats(draw, shape, rows, deleted_rows):
     footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted_rows)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
     settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
-    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data), settings_of_table))
+    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data_columns), settings_of_table))
 
 
 def no_stats(_shape, _rows, _deleted):
