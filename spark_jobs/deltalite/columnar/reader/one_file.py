@@ -335,11 +335,11 @@ def _calendar_conversion(
     field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData
 ) -> Convert | None:
     """Return the conversion of a leaf from the Julian calendar; None if the file has Gregorian days in the leaf."""
-    if types.is_date(field.type) and calendar.julian_datetime:
+    if not is_julian(field, calendar, footer):
+        return None
+    if types.is_date(field.type):
         return lambda array: cast_without_loss(gregorian_dates(array), target)
-    if types.is_timestamp(field.type) and is_julian(field, calendar, footer):
-        micros = pa.timestamp("us", field.type.tz)
-        return lambda array: cast_without_loss(
-            gregorian_timestamps(cast_without_loss(array, micros), calendar.time_zone), target
-        )
-    return None
+    micros = pa.timestamp("us", field.type.tz)
+    return lambda array: cast_without_loss(
+        gregorian_timestamps(cast_without_loss(array, micros), calendar.time_zone), target
+    )
