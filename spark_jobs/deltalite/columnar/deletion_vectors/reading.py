@@ -73,7 +73,7 @@ def positions_of_vectors(store: LogStore, descriptors: Sequence[Mapping[str, Any
 
     def read_file(file: str) -> None:
         indexes = sorted(indexes_by_file[file], key=lambda index: vectors[index].offset)
-        data_of_vectors = _read_stored(store, file, [vectors[index] for index in indexes])
+        data_of_vectors = _stored_data(store, file, [vectors[index] for index in indexes])
         for index, data in zip(indexes, data_of_vectors, strict=True):
             positions[index] = _decode_positions(vectors[index], data)
 
@@ -141,7 +141,7 @@ def _inline_data(vector: VectorDescriptor) -> bytes:
     return data[: vector.size_bytes]  # encoders pad inline vectors to a multiple of four bytes
 
 
-def _read_stored(store: LogStore, name: str, vectors: Sequence[VectorDescriptor]) -> Iterator[bytes]:
+def _stored_data(store: LogStore, name: str, vectors: Sequence[VectorDescriptor]) -> Iterator[bytes]:
     """Yield the bytes of each vector of a file. The vectors are in the order of their offsets."""
     try:
         with store.open(name) as handle:

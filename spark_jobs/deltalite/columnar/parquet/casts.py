@@ -120,9 +120,9 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
 
 def convert_list(array: pa.Array, target: pa.ListType, convert_elements: Convert) -> pa.Array:
     """Convert a list array to `target`."""
-    plain_array = plain_list(array)
-    offsets, elements = offsets_from_zero(plain_array)
-    return pa.ListArray.from_arrays(offsets, convert_elements(elements), type=target, mask=_null_mask(plain_array))
+    list_array = to_list_array(array)
+    offsets, elements = offsets_from_zero(list_array)
+    return pa.ListArray.from_arrays(offsets, convert_elements(elements), type=target, mask=_null_mask(list_array))
 
 
 def convert_map(array: pa.MapArray, target: pa.MapType, convert_keys: Convert, convert_items: Convert) -> pa.Array:
@@ -148,8 +148,8 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def plain_list(array: pa.Array) -> pa.ListArray:
-    """Convert an array of any list type to a plain list array, which has 32-bit offsets, with the same elements."""
+def to_list_array(array: pa.Array) -> pa.ListArray:
+    """Convert an array of any list type to a list array with 32-bit offsets and the same elements."""
     return array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
 
 

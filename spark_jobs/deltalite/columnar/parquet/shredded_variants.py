@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from deltalite.columnar.parquet import variant_encoding as encoding
-from deltalite.columnar.parquet.casts import Convert, offsets_from_zero, plain_list, storage_of
+from deltalite.columnar.parquet.casts import Convert, offsets_from_zero, storage_of, to_list_array
 from deltalite.columnar.parquet.variant_encoding import NULL, BrokenVariantError
 from deltalite.protocol.arrow_schema import VARIANT, is_list
 
@@ -193,7 +193,7 @@ def _encode_members(
 
 def _encode_lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
     """Return the encoded array of each list, None for a null list."""
-    offsets, elements = offsets_from_zero(plain_list(array))
+    offsets, elements = offsets_from_zero(to_list_array(array))
     bounds = list(pairwise(offsets.to_pylist()))
     rows_of_elements = [row for row, (start, end) in zip(rows, bounds, strict=True) for _ in range(start, end)]
     encoded_elements = [value or NULL for value in group.encoded(elements, rows_of_elements, dictionaries)]

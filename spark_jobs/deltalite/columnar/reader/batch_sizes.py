@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # dictionaries, so these rows take up to 64 MB.
 _MIN_FIRST_ROWS = 64
 # A batch has at most this many times the rows of the previous batch, because a few rows may not be typical.
-_GROWTH = 16
+_MAX_GROWTH = 16
 # The bytes of a value in Arrow. A boolean takes one bit, and a decimal of fixed length becomes a 16-byte decimal.
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "FIXED_LEN_BYTE_ARRAY": 16}
 
@@ -67,7 +67,7 @@ def rows_of_next_batch(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes:
     rows: int = batch.num_rows
     size: int = batch.nbytes + filler_bytes * rows
     rows_within_bytes = limits.bytes * rows // max(size, 1)
-    return max(min(limits.rows, _GROWTH * rows, rows_within_bytes), 1)
+    return max(min(limits.rows, _MAX_GROWTH * rows, rows_within_bytes), 1)
 
 
 def _width(leaf: pq.ColumnSchema) -> int | None:
