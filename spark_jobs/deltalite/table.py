@@ -20,7 +20,7 @@ from deltalite.change_feed import plan_changes, read_changes
 from deltalite.columnar.predicates.filters import from_filters
 from deltalite.columnar.predicates.predicate import Predicate
 from deltalite.columnar.reader.data_file import data_files, split
-from deltalite.columnar.reader.projection import has_row_ids
+from deltalite.columnar.reader.projection import may_request_row_ids
 from deltalite.columnar.reader.stream import read_files, read_table
 from deltalite.columnar.skipping.files import prune
 from deltalite.columnar.skipping.record_counts import num_records
@@ -283,7 +283,7 @@ class DeltaTable:
 
         A read without row ids must not fail if the metadata does not name these columns.
         """
-        return self._snapshot.row_ids if columns is not None and has_row_ids(columns) else None
+        return self._snapshot.row_ids if columns is not None and may_request_row_ids(columns) else None
 
     def _prune(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
         """Return the files that may hold matching rows, and the filter as a predicate."""

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from deltalite.columnar.predicates.predicate import (
@@ -392,4 +393,17 @@ def predicates(draw, columns: dict[Path, ColumnKind | None], rows: list[dict[Pat
             ),
             max_leaves=4,
         )
+    )
+
+
+def files_table(*files: tuple[dict[str, str | None], str | None]) -> pa.Table:
+    """A snapshot's table of files, with the paths `f0`, `f1` and so on. A file is its partition values and `stats`."""
+    return pa.table(
+        {
+            "path": [f"f{number}" for number in range(len(files))],
+            "partitionValues": pa.array(
+                [list(values.items()) for values, _ in files], pa.map_(pa.string(), pa.string())
+            ),
+            "stats": pa.array([stats for _, stats in files], pa.string()),
+        }
     )

@@ -41,7 +41,7 @@ from deltalite.log.file_table import file_key, key_column
 from deltalite.protocol.actions import AddFile, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.read_compatibility import unreadable_values
+from deltalite.protocol.read_compatibility import value_incompatibility
 from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
@@ -77,7 +77,7 @@ class ChangePlan:
             before = Snapshot.load(self.snapshot.store, self.from_version - 1)
         except (VersionNotFoundError, VersionGapError):
             return "the log no longer has the version before, which has their schema"
-        return unreadable_values(before.table_schema, self.snapshot.table_schema)
+        return value_incompatibility(before.table_schema, self.snapshot.table_schema)
 
     @property
     def schema(self) -> StructType:

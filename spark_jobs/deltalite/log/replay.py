@@ -35,7 +35,7 @@ from deltalite.protocol.actions import (
     SetTransaction,
     parse_action,
 )
-from deltalite.protocol.paths import is_plain
+from deltalite.protocol.paths import is_certainly_canonical
 from deltalite.storage.log_store import LogStore, StoredFile
 
 # If commits and compactions have more bytes in total, their statistics are not held in memory but read again on demand.
@@ -353,7 +353,7 @@ def _as_unusable_log_file(name: str) -> Iterator[None]:
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
     """Return the `file_key` of an add or remove in the log file `name`. Raises `CorruptLogError`."""
     path, vector = body.get("path"), body.get("deletionVector")
-    if type(path) is str and vector is None and is_plain(path):
+    if type(path) is str and vector is None and is_certainly_canonical(path):
         return path  # the same as `file_key`, but faster, for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(

@@ -143,7 +143,7 @@ class SetTransaction:
     unknown: Mapping[str, Any] = _unknown()
 
     def is_kept(self, expired_until_ms: int) -> bool:
-        """Whether the transaction was updated after `expired_until_ms`, so that it has not expired.
+        """Whether the transaction has not expired, because it was updated after `expired_until_ms`.
 
         A source offset and the record of loaded files never expire. Otherwise a run would load the same rows again.
         Any other transaction without a time counts as expired.

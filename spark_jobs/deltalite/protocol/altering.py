@@ -66,7 +66,7 @@ def newly_required_columns(before: StructType, after: StructType) -> frozenset[s
 
 
 def _required_paths(field: StructField | None, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each NOT NULL field among the field itself and its members. `path` is that of its parent."""
+    """Yield the path of each NOT NULL field among the field itself and its members; `path` leads to the parent."""
     if field is None:
         return
     if not field.nullable:

@@ -35,7 +35,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
     if domain is None:
         return ()
     try:
-        return tuple(map(_parse_path, _check_list(json.loads(domain.configuration)["clusteringColumns"])))
+        return tuple(map(_parse_path, _checked_list(json.loads(domain.configuration)["clusteringColumns"])))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptLogError(
             f"The domain {CLUSTERING_DOMAIN} is {domain.configuration!r:.200}, which names no clustering columns.",
@@ -118,13 +118,13 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def _parse_path(column: Any) -> tuple[str, ...]:
-    names = [column] if isinstance(column, str) else _check_list(column)
+    names = [column] if isinstance(column, str) else _checked_list(column)
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(column)
     return tuple(names)
 
 
-def _check_list(value: Any) -> list[Any]:
+def _checked_list(value: Any) -> list[Any]:
     """Return the value if it is a list. Raises `TypeError` otherwise."""
     if not isinstance(value, list):
         raise TypeError(value)

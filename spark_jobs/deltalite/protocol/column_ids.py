@@ -93,7 +93,7 @@ def _check_mode_change(before: MappingMode, after: MappingMode) -> None:
 
 
 def _check_has_no_physical_names(schema: StructType) -> None:
-    """Reject physical names in a table without column mapping: its files could have the column under either name."""
+    """Reject physical names in a table without column mapping, whose files may use them or the logical names."""
     column = next((f.name for f in all_fields(schema) if PHYSICAL_NAME in f.metadata), None)
     if column is not None:
         raise InvalidRequestError(

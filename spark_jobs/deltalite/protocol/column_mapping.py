@@ -72,7 +72,7 @@ class TableSchema:
     def partition_keys(self) -> dict[str, str]:
         """The keys of partition values in the log, by the physical names of the columns in `physical`.
 
-        A key differs from its column's name only in case: the metadata may spell a partition column differently.
+        A key may differ from its column's name in case, because the metadata may spell a partition column differently.
         """
         keys = {}
         for name in self.partition_columns:
@@ -81,7 +81,7 @@ class TableSchema:
         return keys
 
     @cached_property
-    def data(self) -> StructType:
+    def data_columns(self) -> StructType:
         """The physical columns that every new file contains: all except the partition columns."""
         return StructType(tuple(f for f in self.physical if f.name not in self.partition_keys))
 

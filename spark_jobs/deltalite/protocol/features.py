@@ -50,8 +50,7 @@ class Feature:
     - `is_reader_feature`: readers must support it too.
     - `implied_by`, `reader_implied_by`: the legacy writer and reader version that imply it.
     - `active`: whether the metadata uses it.
-    - `required`: whether the metadata requires it. None stands for `active`, or for never if the feature is
-      always active.
+    - `required`: whether the metadata requires it; None stands for `active`, or for `_never` if `active` is `_always`.
     - `unreadable_reason`: why this release cannot read tables that list the feature; None if it can.
     - `writable_inactive`: whether this release writes tables that list the feature while it is inactive.
     - `writable_active`: whether this release writes tables while the feature is active.

@@ -19,7 +19,7 @@ SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
 # delta-rs on object stores, could show them as commits.
 LOADED_FILES_DIR = f"{LOG_DIR}/_deltalite_copy"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
-# This file of delta-spark holds the version up to which a vacuum deleted removed files. It is not in the protocol.
+# This file of delta-spark holds the version up to which a vacuum deleted files. It is not in the protocol.
 LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
 # This library writes files here before it moves them to their final folder.
 STAGING_DIR = "_deltalite_staging"

@@ -42,7 +42,7 @@ from deltalite.protocol.schema import (
 from deltalite.protocol.type_changes import INTEGERS, recorded_changes
 
 VERSION_TAG = "ICEBERG_COMPAT_VERSION"
-"""The tag that names the version of the rules that a data file follows.
+"""The tag of a data file with its version of Iceberg compatibility.
 
 delta-spark's REORG rewrites the files that lack the tag.
 """

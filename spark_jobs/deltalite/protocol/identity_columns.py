@@ -67,7 +67,7 @@ def identity_columns(schema: StructType) -> tuple[IdentityColumn, ...]:
 
 
 def with_high_water_marks(schema: StructType, marks: Mapping[str, int]) -> StructType:
-    """Return the schema with new high water marks, which `marks` maps by column name."""
+    """Return the schema with new high water marks; `marks` has them by column name."""
     return StructType(
         tuple(
             replace(f, metadata={**f.metadata, HIGH_WATER_MARK: marks[f.name]}) if f.name in marks else f

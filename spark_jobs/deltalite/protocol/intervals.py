@@ -1,6 +1,6 @@
 """Intervals in table properties, as Spark parses them: `interval 7 days`, `+1 week -12 hours`, `1.5 seconds`.
 
-An interval is one or more integers, each with a unit; only seconds may have a fraction. A retention needs a fixed
+An interval is one or more numbers, each with a unit; only seconds may have a fraction. A retention needs a fixed
 length, so months and years must add up to zero. Spark: `IntervalUtils.stringToInterval`. Protocol: Table Properties.
 """
 

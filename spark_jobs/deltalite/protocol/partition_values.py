@@ -51,7 +51,7 @@ _DATE_AND_TIME_TYPES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 # The calendar repeats itself after 400 years.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
-_LAST_PLAIN_YEAR: Final = 9_999
+_LAST_UNSIGNED_YEAR: Final = 9_999
 _DAY_US: Final = 86_400_000_000
 # A valid decimal has far fewer digits.
 _MAX_DIGITS: Final = 1_000
@@ -154,7 +154,7 @@ def _day_text(days: int) -> str:
     cycles, cycle_day = divmod(days, _CYCLE_DAYS)
     day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + cycle_day)  # in the years 1570 to 1969
     year = day.year + (cycles + 1) * _CYCLE_YEARS
-    sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+    sign = "-" if year < 0 else "+" if year > _LAST_UNSIGNED_YEAR else ""
     return f"{sign}{abs(year):04d}-{day:%m-%d}"
 
 
@@ -207,7 +207,7 @@ def _day(text: str) -> int:
 def _microseconds(text: str, *, has_zone: bool) -> int:
     """Return the microseconds since 1970 in the proleptic Gregorian calendar.
 
-    A time zone in the text must be valid. It changes the result only if `has_zone`.
+    A time zone in the text must be valid. It has no effect without `has_zone`.
 
     Raises:
         ValueError: the text is not a time, or its time zone is invalid.

@@ -75,8 +75,8 @@ def _normalise(path: str) -> str:
     return f"./{normal_part}" if SCHEME.match(normal_part) and not SCHEME.match(path) else prefix + normal_part
 
 
-def is_plain(path: str) -> bool:
-    """Whether a path of the log is certainly canonical; a fast test that may be False for a canonical path."""
+def is_certainly_canonical(path: str) -> bool:
+    """Whether a fast test shows that a path of the log is canonical; it may be False for a canonical path."""
     return not ("%" in path or "//" in path or "/." in path or path.startswith((".", "file:")))
 
 
@@ -96,7 +96,7 @@ def is_absolute(path: str) -> bool:
 
 
 def name_in_table(path: str, root: str) -> str | None:
-    """Return the name in the table that a path in the log means; None if it is outside of the table, or the root."""
+    """Return the name in the table that a path in the log means; None for the root and paths outside of the table."""
     name = canonical_path(path)
     if is_absolute(name):
         if not name.startswith(f"{root}/"):

@@ -1,7 +1,7 @@
 """Table properties: their keys, defaults and parsers.
 
-A key that begins with `delta.` is unknown if this module has neither a `Property` nor a constant for the key or its
-prefix. Writers reject unknown keys, as Delta does, and readers ignore them. Keys without `delta.` belong to the user.
+This module has a `Property` or a constant for each known key that begins with `delta.`, or for its prefix. Writers
+reject unknown keys, as Delta does, and readers ignore them. Keys without `delta.` belong to the user.
 Protocol: Table Properties (appendix); defaults as in delta-spark.
 """
 
@@ -154,7 +154,7 @@ def is_constraint(key: str) -> bool:
     return key.lower().startswith(CONSTRAINT_PREFIX)
 
 
-def is_known_or_custom(key: str) -> bool:
+def is_declared_or_custom(key: str) -> bool:
     """Whether this module has a `Property` for the key, or the key does not begin with `delta.`.
 
     It is False for constraints, for protocol properties, and for the properties that writers maintain.
@@ -182,7 +182,7 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
                 f"Delta maintains the table property {key}, so no task can set it.",
                 remedy="Remove it from the properties.",
             )
-        if not is_known_or_custom(key):
+        if not is_declared_or_custom(key):
             raise InvalidRequestError(
                 f"Unknown table property {key}.",
                 remedy="Check the spelling. The name of a custom property must not begin with 'delta.'.",

@@ -8,6 +8,8 @@ NOT NULL, and different partition columns. Columns are matched by physical name.
 
 from __future__ import annotations
 
+from functools import partial
+
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.type_changes import is_widening
@@ -22,7 +24,9 @@ def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     """
     if older.mode is not MappingMode.NONE and older.mode is not newer.mode:
         return f"the column mapping mode changed from {older.mode} to {newer.mode}"
-    reason = _struct_incompatibility((older.logical, older.physical), (newer.logical, newer.physical), "")
+    reason = _struct_incompatibility(
+        (older.logical, older.physical), (newer.logical, newer.physical), "", values_only=False
+    )
     if reason is None and _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
         return (
             f"the partition columns changed from ({', '.join(older.partition_columns)}) to "
@@ -31,48 +35,16 @@ def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     return reason
 
 
-def unreadable_values(older: TableSchema, newer: TableSchema) -> str | None:
+def value_incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     """Return the first reason why the newer schema cannot read values of columns that both have, as a clause.
 
     Unlike `incompatibility`, this function accepts rows that lose a dropped column, and NULL in a NOT NULL column.
     """
     if _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
         return "the partition columns changed"
-    return _type_change((older.logical, older.physical), (newer.logical, newer.physical), "")
-
-
-def _type_change(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
-    """Return the first change to a type that cannot hold the older values, as a clause, or None.
-
-    Each type is a pair of its logical and its physical form. `path` has the names of the newer schema.
-    """
-    (old, old_physical), (new, new_physical) = older, newer
-    match old, old_physical, new, new_physical:
-        case StructType(), StructType(), StructType(), StructType():
-            newer_fields = {
-                physical.name.lower(): (logical, physical) for logical, physical in zip(new, new_physical, strict=True)
-            }
-            for older_field, physical in zip(old, old_physical, strict=True):
-                if (newer_field := newer_fields.get(physical.name.lower())) is None:
-                    continue
-                newer_types = (newer_field[0].type, newer_field[1].type)
-                newer_path = f"{path}.{newer_field[0].name}".lstrip(".")
-                reason = _type_change((older_field.type, physical.type), newer_types, newer_path)
-                if reason is not None:
-                    return reason
-            return None
-        case ArrayType(), ArrayType(), ArrayType(), ArrayType():
-            return _type_change(
-                (old.element, old_physical.element), (new.element, new_physical.element), f"{path}.element"
-            )
-        case MapType(), MapType(), MapType(), MapType():
-            return _type_change((old.key, old_physical.key), (new.key, new_physical.key), f"{path}.key") or (
-                _type_change((old.value, old_physical.value), (new.value, new_physical.value), f"{path}.value")
-            )
-        case _ if old == _VOID or is_widening(old, new):
-            return None
-        case _:
-            return f"the type of the column '{path}' changed from {old} to {new}"
+    return _struct_incompatibility(
+        (older.logical, older.physical), (newer.logical, newer.physical), "", values_only=True
+    )
 
 
 def _lower_case(names: tuple[str, ...]) -> list[str]:
@@ -80,49 +52,57 @@ def _lower_case(names: tuple[str, ...]) -> list[str]:
 
 
 def _struct_incompatibility(
-    older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str
+    older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str, *, values_only: bool
 ) -> str | None:
-    """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to the structs."""
+    """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to the structs.
+
+    With `values_only`, only the types of the common fields count, and paths have the names of the newer schema.
+    """
     unmatched_fields = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
     for logical, physical in zip(*older, strict=True):
-        newer_field = unmatched_fields.pop(physical.name.lower(), None)
-        reason = _field_incompatibility((logical, physical), newer_field, prefix + logical.name)
+        newer_logical, newer_physical = unmatched_fields.pop(physical.name.lower(), (None, None))
+        path = prefix + logical.name
+        reason = None if values_only else _field_incompatibility(logical, newer_logical, path)
+        if reason is None and newer_logical is not None and newer_physical is not None:
+            if values_only:
+                path = prefix + newer_logical.name
+            older_types, newer_types = (logical.type, physical.type), (newer_logical.type, newer_physical.type)
+            reason = _type_incompatibility(older_types, newer_types, path, values_only=values_only)
         if reason is not None:
             return reason
     required_name = next((logical.name for logical, _ in unmatched_fields.values() if not logical.nullable), None)
-    return None if required_name is None else f"the column '{prefix}{required_name}' was added as NOT NULL"
+    if values_only or required_name is None:
+        return None
+    return f"the column '{prefix}{required_name}' was added as NOT NULL"
 
 
-def _field_incompatibility(
-    older: tuple[StructField, StructField], newer: tuple[StructField, StructField] | None, path: str
-) -> str | None:
+def _field_incompatibility(older: StructField, newer: StructField | None, path: str) -> str | None:
+    """Compare two logical fields without their types."""
     if newer is None:
         return f"the column '{path}' was dropped"
-    if newer[0].name.lower() != older[0].name.lower():
-        return f"the column '{path}' was renamed to '{newer[0].name}'"
-    if older[0].nullable and not newer[0].nullable:
-        return f"the column '{path}' became NOT NULL"
-    return _type_incompatibility((older[0].type, older[1].type), (newer[0].type, newer[1].type), path)
+    if newer.name.lower() != older.name.lower():
+        return f"the column '{path}' was renamed to '{newer.name}'"
+    return f"the column '{path}' became NOT NULL" if older.nullable and not newer.nullable else None
 
 
-def _type_incompatibility(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
+def _type_incompatibility(
+    older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str, *, values_only: bool
+) -> str | None:
     """Compare types, each a pair of its logical and its physical form."""
     (old, old_physical), (new, new_physical) = older, newer
+    compare = partial(_type_incompatibility, values_only=values_only)
     match old, old_physical, new, new_physical:
         case StructType(), StructType(), StructType(), StructType():
-            return _struct_incompatibility((old, old_physical), (new, new_physical), f"{path}.")
+            structs = (old, old_physical), (new, new_physical)
+            return _struct_incompatibility(*structs, f"{path}.", values_only=values_only)
         case ArrayType(), ArrayType(), ArrayType(), ArrayType():
-            if old.contains_null and not new.contains_null:
+            if old.contains_null and not new.contains_null and not values_only:
                 return f"the elements of the column '{path}' became NOT NULL"
-            return _type_incompatibility(
-                (old.element, old_physical.element), (new.element, new_physical.element), f"{path}.element"
-            )
+            return compare((old.element, old_physical.element), (new.element, new_physical.element), f"{path}.element")
         case MapType(), MapType(), MapType(), MapType():
-            if old.value_contains_null and not new.value_contains_null:
+            if old.value_contains_null and not new.value_contains_null and not values_only:
                 return f"the values of the column '{path}' became NOT NULL"
-            return _type_incompatibility(
-                (old.key, old_physical.key), (new.key, new_physical.key), f"{path}.key"
-            ) or _type_incompatibility(
+            return compare((old.key, old_physical.key), (new.key, new_physical.key), f"{path}.key") or compare(
                 (old.value, old_physical.value), (new.value, new_physical.value), f"{path}.value"
             )
         case _ if old == _VOID or is_widening(old, new):

@@ -17,7 +17,7 @@ from deltalite.protocol.type_changes import is_widening
 from deltalite.protocol.type_widening import widens_automatically, with_wider_type
 
 VOID = PrimitiveType("void")
-# A write may use these exact conversions, although a column's type cannot change from one to the other.
+# A write may use these exact conversions, although they are not type widenings.
 _EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float")})
 # Names that need no backticks in SQL.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -108,10 +108,10 @@ def _is_widened(old: StructField, new: StructField) -> bool:
     """Whether the type of a field, or of a field in it, has changed."""
     if any(True for _ in _changes(old.type, new.type)):
         return True
-    return any(_is_widened(old_member, new_member) for old_member, new_member in _members(old.type, new.type))
+    return any(_is_widened(old_member, new_member) for old_member, new_member in _common_members(old.type, new.type))
 
 
-def _members(old: DataType, new: DataType) -> Iterator[tuple[StructField, StructField]]:
+def _common_members(old: DataType, new: DataType) -> Iterator[tuple[StructField, StructField]]:
     """Yield the members that structs in the old and the new type have in common, each as an (old, new) pair."""
     match old, new:
         case StructType(), StructType():
@@ -120,10 +120,10 @@ def _members(old: DataType, new: DataType) -> Iterator[tuple[StructField, Struct
                 if new_member is not None:
                     yield member, new_member
         case ArrayType(element), ArrayType(new_element):
-            yield from _members(element, new_element)
+            yield from _common_members(element, new_element)
         case MapType(key, value), MapType(new_key, new_value):
-            yield from _members(key, new_key)
-            yield from _members(value, new_value)
+            yield from _common_members(key, new_key)
+            yield from _common_members(value, new_value)
 
 
 def _changes(

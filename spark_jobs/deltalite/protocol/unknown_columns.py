@@ -28,8 +28,7 @@ def unknown_columns(schema: StructType, table: StructType, prefix: str = "") -> 
 def known_columns(schema: StructType, table: StructType) -> StructType:
     """Return the columns of `schema` that the table has.
 
-    If a struct has no member in common with the table, it gets the table's first member, because a struct needs a
-    member.
+    If a struct has no member in common with the table, it gets the table's first member.
     """
     return _with_replaced_columns(schema, table, lambda _: None)
 

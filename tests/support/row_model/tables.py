@@ -142,7 +142,7 @@ def _write_file(
     """Write a data file; returns the action that adds it."""
     name = f"{number}.parquet"
     column_names = [column for column in table.columns if column != table.partition]
-    fields = list(schema_to_arrow(schema.data))
+    fields = list(schema_to_arrow(schema.data_columns))
     columns = [
         pa.array([_with_physical_names(row[column], field.type) for row in file.rows], field.type)
         for column, field in zip(column_names, fields, strict=True)

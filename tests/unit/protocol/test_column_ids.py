@@ -18,17 +18,16 @@ from deltalite.protocol.schema import (
     all_fields,
     parse_schema,
 )
+from tests.support.lake import struct_of
 from tests.unit.builders import metadata
 
 MODE, MAX_COLUMN_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 
 
-def struct(**columns):
-    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
-
-
-NESTED = struct(a=LONG, s=struct(x=LONG), l=ArrayType(struct(y=TEXT)), m=MapType(struct(k=LONG), struct(v=LONG)))
+NESTED = struct_of(
+    a=LONG, s=struct_of(x=LONG), l=ArrayType(struct_of(y=TEXT)), m=MapType(struct_of(k=LONG), struct_of(v=LONG))
+)
 
 
 def assigned_ids(schema, mode="name", previous=None, configuration=None, *, first=1, **options):
@@ -68,7 +67,7 @@ def test_a_table_without_column_mapping_gets_no_ids():
 
 
 def test_new_columns_get_ids_above_the_highest_id_ever_used():
-    _, _, _, before = assigned_ids(struct(a=LONG, s=struct(x=LONG)))
+    _, _, _, before = assigned_ids(struct_of(a=LONG, s=struct_of(x=LONG)))
     old_fields = parse_schema(before.schema_string).fields
     inner = StructType((*old_fields[1].type.fields, StructField("z", TEXT)))
     new_schema = StructType(
@@ -83,8 +82,8 @@ def test_new_columns_get_ids_above_the_highest_id_ever_used():
 
 
 def test_a_new_schema_keeps_the_ids_of_fields_with_the_same_path_and_type():
-    _, _, _, before = assigned_ids(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
-    new_schema = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
+    _, _, _, before = assigned_ids(struct_of(a=LONG, b=TEXT, s=struct_of(x=LONG, y=TEXT)))
+    new_schema = struct_of(A=LONG, b=LONG, s=struct_of(x=LONG), c=TEXT)
     # The requested metadata does not have the highest id.
     ids, names, highest, _ = assigned_ids(new_schema, previous=as_table(before), first=6)
     assert ids == {"A": 1, "b": 6, "s": 7, "x": 4, "c": 8} and highest == "8"
@@ -92,19 +91,19 @@ def test_a_new_schema_keeps_the_ids_of_fields_with_the_same_path_and_type():
 
 
 def test_a_table_that_keeps_its_files_maps_columns_to_their_names():
-    before = TableSchema(logical=struct(a=LONG, s=struct(x=LONG)))
-    ids, names, _, _ = assigned_ids(struct(a=LONG, s=struct(x=LONG), b=LONG), previous=before, keeps_files=True)
+    before = TableSchema(logical=struct_of(a=LONG, s=struct_of(x=LONG)))
+    ids, names, _, _ = assigned_ids(struct_of(a=LONG, s=struct_of(x=LONG), b=LONG), previous=before, keeps_files=True)
     assert names == {"a": "a", "s": "s", "x": "x", "b": "p1"} and sorted(ids.values()) == [1, 2, 3, 4]
-    _, names, _, _ = assigned_ids(struct(a=LONG), previous=before)
+    _, names, _, _ = assigned_ids(struct_of(a=LONG), previous=before)
     assert names == {"a": "p1"}
-    evolved = struct(a=PrimitiveType("double"), s=struct(x=LONG, y=LONG))
+    evolved = struct_of(a=PrimitiveType("double"), s=struct_of(x=LONG, y=LONG))
     _, names, _, _ = assigned_ids(evolved, previous=before, keeps_files=True)
     assert names == {"a": "a", "s": "s", "x": "x", "y": "p1"}
 
 
 def test_a_highest_id_that_is_not_a_number_raises_an_error():
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
-        assigned_ids(struct(a=LONG), configuration={MAX_COLUMN_ID: "many"})
+        assigned_ids(struct_of(a=LONG), configuration={MAX_COLUMN_ID: "many"})
 
 
 def test_physical_names_of_an_unmapped_table_are_rejected():
@@ -115,7 +114,7 @@ def test_physical_names_of_an_unmapped_table_are_rejected():
 
 @pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "none"), ("name", "id"), ("id", "name")])
 def test_the_mapping_mode_changes_only_from_none_to_name(before, after):
-    schema = struct(a=LONG)
+    schema = struct_of(a=LONG)
     _, _, _, new_metadata = assigned_ids(schema, "none" if before == "none" else before)
     with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as caught:
         assigned_ids(schema, after, previous=as_table(new_metadata, MappingMode(before)))

@@ -39,7 +39,7 @@ def test_every_field_at_every_depth_has_its_physical_name_and_keeps_its_metadata
 
 def test_partition_values_have_physical_names_and_data_files_lack_partition_columns():
     assert TABLE.partition_keys == {"col-Day": "col-Day"}
-    assert TABLE.data.names == ("col-id", "col-place", "col-many", "col-by_key")
+    assert TABLE.data_columns.names == ("col-id", "col-place", "col-many", "col-by_key")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_partition_values_have_physical_names_and_data_files_lack_partition_colu
         (("id", "x"), ("col-id", "x")),
     ],
 )
-def test_a_physical_path_keeps_a_name_that_the_schema_lacks(logical, physical):
+def test_a_path_gets_the_physical_names_of_the_fields_in_the_schema(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 

@@ -157,7 +157,7 @@ def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 
 
-def test_a_table_with_the_preview_of_a_feature_keeps_it():
+def test_a_table_keeps_the_preview_of_a_feature():
     widening = metadata({"delta.enableTypeWidening": "true"})
     assert supported_features(protocol_for(widening)) >= {"typeWidening"}
     preview = protocol_with(readers=["typeWidening-preview"])

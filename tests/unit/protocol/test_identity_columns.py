@@ -61,8 +61,8 @@ def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
     protocols = (legacy(1, 5), legacy(1, 6), protocol_with(), protocol_with("identityColumns"))
-    rules = [column_rules(protocol, metadata(schema=identity_schema())) for protocol in protocols]
-    assert [len(column_rule.identities) for column_rule in rules] == [0, 1, 0, 1]
+    identities = [column_rules(protocol, metadata(schema=identity_schema())).identities for protocol in protocols]
+    assert [len(columns) for columns in identities] == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
-from deltalite.protocol.read_compatibility import incompatibility, unreadable_values
+from deltalite.protocol.read_compatibility import incompatibility, value_incompatibility
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 
 LONG, INT, STRING = (PrimitiveType(name) for name in ("long", "integer", "string"))
@@ -58,14 +58,14 @@ def test_added_and_widened_columns_are_compatible_at_any_depth(older, newer):
 
 
 @pytest.mark.parametrize(("older", "newer", "reason"), INCOMPATIBLE)
-def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason):
+def test_the_reason_names_an_incompatible_field_at_any_depth(older, newer, reason):
     assert reason.format("") in incompatibility(table_schema(*older), table_schema(*newer))
     paths = ("s.", "s.element.", "s.key.", "s.value.")
     for older_field, newer_field, path in zip(nested(*older), nested(*newer), paths, strict=True):
         assert reason.format(path) in incompatibility(table_schema(older_field), table_schema(newer_field))
 
 
-def test_the_error_names_elements_and_values_that_became_not_null():
+def test_the_reason_names_elements_and_values_that_became_not_null():
     for type_of, part in (
         (lambda nullable: ArrayType(LONG, nullable), "elements"),
         (lambda nullable: MapType(LONG, LONG, nullable), "values"),
@@ -110,7 +110,7 @@ def test_column_mapping_may_be_enabled_once_and_not_changed():
     assert "from name to id" in incompatibility(by_name, by_id)
 
 
-def test_the_reason_for_unreadable_values_has_the_logical_names_of_columns_at_any_depth():
+def test_an_unreadable_value_has_a_reason_with_the_logical_names_of_columns_at_any_depth():
     def mapped(name, *fields):
         columns = (column(name, field.type, "col-1") for field in nested(*fields))
         return [table_schema(field, mode=MappingMode.NAME) for field in columns]
@@ -119,9 +119,9 @@ def test_the_reason_for_unreadable_values_has_the_logical_names_of_columns_at_an
     newer = mapped("s", column("added", INT, "col-4"), column("b", INT, "col-2"))
     for older_schema, newer_schema, path in zip(older, newer, ("s", "s.element", "s.key", "s.value"), strict=True):
         reason = f"the type of the column '{path}.b' changed from bigint to int"
-        assert unreadable_values(older_schema, newer_schema) == reason
-        assert unreadable_values(older_schema, older_schema) is None
+        assert value_incompatibility(older_schema, newer_schema) == reason
+        assert value_incompatibility(older_schema, older_schema) is None
     struct_column = table_schema(column("s", StructType((column("a", LONG, "col-2"),)), "col-1"), mode=MappingMode.NAME)
     long_column = table_schema(column("s", LONG, "col-1"), mode=MappingMode.NAME)
     reason = "the type of the column 's' changed from struct<a:bigint> to bigint"
-    assert unreadable_values(struct_column, long_column) == reason
+    assert value_incompatibility(struct_column, long_column) == reason

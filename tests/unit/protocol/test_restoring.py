@@ -1,4 +1,4 @@
-"""The rules of a table after a restore: most return to the older version, and some values never decrease."""
+"""The protocol, metadata and domains after a restore: most values are the older ones, and some never decrease."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_
         ((2, 5, None, None), (3, 7, ("v2Checkpoint",), ("v2Checkpoint",))),
     ],
 )
-def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(current, target):
+def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_version(current, target):
     protocols = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
             for r, w, a, b in (current, target)]  # fmt: skip
     restored_protocol = restored_rules(rules(protocols[0]), rules(protocols[1])).protocol

@@ -200,9 +200,9 @@ def test_schemas_with_equal_fields_are_equal():
     copy = StructType(NESTED.fields)
     assert copy == NESTED and pickle.loads(pickle.dumps(NESTED)) == NESTED
     assert repr(copy) == f"StructType(fields={NESTED.fields!r})"
-    plain = StructType((StructField("a", PrimitiveType("long"), metadata=None),))
-    assert hash(plain) == hash(StructType(plain.fields))
-    assert (plain.index_of("A"), plain.index_of("b")) == (0, None)
+    hashable = StructType((StructField("a", PrimitiveType("long"), metadata=None),))
+    assert hash(hashable) == hash(StructType(hashable.fields))
+    assert (hashable.index_of("A"), hashable.index_of("b")) == (0, None)
 
 
 @pytest.mark.parametrize(

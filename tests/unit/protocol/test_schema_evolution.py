@@ -45,7 +45,7 @@ def test_a_type_is_accepted_only_if_every_value_stays_the_same(table_type):
         for table_type in TYPE_NAMES
         for rejected in TYPE_NAMES
         if rejected not in ACCEPTED_TYPES[table_type] | {table_type}
-    ][::9],
+    ][::9],  # a sample
 )
 @pytest.mark.parametrize(
     ("wrap", "column"),

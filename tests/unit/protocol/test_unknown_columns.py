@@ -12,22 +12,19 @@ from deltalite.protocol.unknown_columns import (
     unknown_columns,
     with_unknown_as_text,
 )
+from tests.support.lake import struct_of
 from tests.unit.builders import struct
 
 TEXT = PrimitiveType("string")
 
 
-def struct_of_types(**columns):
-    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
-
-
-TABLE = struct_of_types(
+TABLE = struct_of(
     id=PrimitiveType("long"),
     n=struct(a="long"),
     items=ArrayType(struct(price="double")),
     prices=MapType(TEXT, struct(amount="double")),
 )
-FILES = struct_of_types(
+FILES = struct_of(
     ID=PrimitiveType("long"),
     x=struct(y="long"),
     n=struct(A="long", b="date"),
@@ -44,12 +41,12 @@ def test_columns_that_the_table_does_not_have_are_named_with_their_paths():
 
 
 def test_unknown_columns_are_read_as_texts_or_left_out():
-    assert with_unknown_as_text(FILES, TABLE) == struct_of_types(
+    assert with_unknown_as_text(FILES, TABLE) == struct_of(
         ID=PrimitiveType("long"), x=TEXT, n=struct(A="long", b="string"),
         items=ArrayType(struct(price="double", unit="string")),
         prices=MapType(TEXT, struct(amount="double", c="string")),
     )  # fmt: skip
-    assert known_columns(FILES, TABLE) == struct_of_types(
+    assert known_columns(FILES, TABLE) == struct_of(
         ID=PrimitiveType("long"), n=struct(A="long"), items=ArrayType(struct(price="double")),
         prices=MapType(TEXT, struct(amount="double")),
     ), "a struct that has only unknown members gets a member of the table"  # fmt: skip
@@ -70,14 +67,14 @@ def test_the_columns_of_a_file_fit_if_the_table_has_them_and_holds_their_values(
 @pytest.mark.parametrize(
     ("inferred", "hides"),
     [
-        (struct_of_types(n=TEXT), True),
-        (struct_of_types(n=struct(a="string")), False),
-        (struct_of_types(items=ArrayType(TEXT)), True),
-        (struct_of_types(items=TEXT), True),
-        (struct_of_types(prices=struct_of_types(k=TEXT)), True),
-        (struct_of_types(prices=struct_of_types(k=struct(amount="long"))), False),
-        (struct_of_types(id=struct(a="long"), x=TEXT), False),
-        (struct_of_types(prices=StructType(())), False),
+        (struct_of(n=TEXT), True),
+        (struct_of(n=struct(a="string")), False),
+        (struct_of(items=ArrayType(TEXT)), True),
+        (struct_of(items=TEXT), True),
+        (struct_of(prices=struct_of(k=TEXT)), True),
+        (struct_of(prices=struct_of(k=struct(amount="long"))), False),
+        (struct_of(id=struct(a="long"), x=TEXT), False),
+        (struct_of(prices=StructType(())), False),
     ],
 )
 def test_a_type_without_members_hides_the_members_that_the_table_has(inferred, hides):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE_VERSION: Final = 1
 _MAX_THREADS: Final = 16
-# Vectors with at most this gap between them are read with one request, up to a limit for the memory of the request.
+# One request reads neighbouring vectors: at most this gap between them, and at most `_MAX_READ_BYTES` in all.
 _MAX_GAP_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 8 << 20
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."
@@ -64,26 +64,26 @@ def positions_of_vectors(store: LogStore, descriptors: Sequence[Mapping[str, Any
     """
     vectors = [parse_descriptor(descriptor, store.root) for descriptor in descriptors]
     positions: dict[int, pa.Int64Array] = {}
-    numbers_by_file: dict[str, list[int]] = {}
-    for number, vector in enumerate(vectors):
+    indexes_by_file: dict[str, list[int]] = {}
+    for index, vector in enumerate(vectors):
         if vector.file is None:
-            positions[number] = _decode_positions(vector, _inline_data(vector))
+            positions[index] = _decode_positions(vector, _inline_data(vector))
         else:
-            numbers_by_file.setdefault(vector.file, []).append(number)
+            indexes_by_file.setdefault(vector.file, []).append(index)
 
     def read_file(file: str) -> None:
-        numbers = sorted(numbers_by_file[file], key=lambda number: vectors[number].offset)
-        data_of_vectors = _read_stored(store, file, [vectors[number] for number in numbers])
-        for number, data in zip(numbers, data_of_vectors, strict=True):
-            positions[number] = _decode_positions(vectors[number], data)
+        indexes = sorted(indexes_by_file[file], key=lambda index: vectors[index].offset)
+        data_of_vectors = _stored_data(store, file, [vectors[index] for index in indexes])
+        for index, data in zip(indexes, data_of_vectors, strict=True):
+            positions[index] = _decode_positions(vectors[index], data)
 
-    if len(numbers_by_file) == 1:  # threads would only delay the decoding
-        read_file(*numbers_by_file)
-    elif numbers_by_file:
-        num_threads = min(_MAX_THREADS, len(numbers_by_file))
+    if len(indexes_by_file) == 1:  # threads would only delay the decoding
+        read_file(*indexes_by_file)
+    elif indexes_by_file:
+        num_threads = min(_MAX_THREADS, len(indexes_by_file))
         with ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="vector") as pool:
-            list(pool.map(read_file, numbers_by_file))
-    return [positions[number] for number in range(len(vectors))]
+            list(pool.map(read_file, indexes_by_file))
+    return [positions[index] for index in range(len(vectors))]
 
 
 def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
@@ -141,7 +141,7 @@ def _inline_data(vector: VectorDescriptor) -> bytes:
     return data[: vector.size_bytes]  # encoders pad inline vectors to a multiple of four bytes
 
 
-def _read_stored(store: LogStore, name: str, vectors: Sequence[VectorDescriptor]) -> Iterator[bytes]:
+def _stored_data(store: LogStore, name: str, vectors: Sequence[VectorDescriptor]) -> Iterator[bytes]:
     """Yield the bytes of each vector of a file. The vectors are in the order of their offsets."""
     try:
         with store.open(name) as handle:

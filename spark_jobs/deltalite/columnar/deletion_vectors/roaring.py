@@ -4,9 +4,9 @@ A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps. Th
 of its values. A bitmap has up to 65,536 containers, one for each value of the next 16 bits. A container is a sorted
 array, a bitmap of 65,536 bits, or a list of runs.
 
-The decoder reads the headers first, and compares their number of values with the expected number. It decodes the values
-after this check, so a damaged header cannot make the decoder allocate memory. Arrow decodes the values, container by
-container. Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
+The decoder first compares the number of values in the headers with the expected number, so a damaged header cannot make
+it allocate memory. Arrow then decodes the values, container by container. Values that are not strictly increasing,
+missing bytes and wrong counts raise `MalformedBitmapError`.
 Protocol: Deletion Vector Format; RoaringFormatSpec.
 """
 

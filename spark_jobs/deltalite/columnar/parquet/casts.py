@@ -43,16 +43,12 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     )
 
 
-def _is_instant(data_type: pa.DataType) -> bool:
-    return bool(types.is_timestamp(data_type))
-
-
 def _is_local_time(data_type: pa.DataType) -> bool:
     return bool(types.is_timestamp(data_type)) and data_type.tz is None
 
 
-# The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has
-# instants, a timestamp without a zone counts as UTC, because int96 and old writers do not store the zone.
+# The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. In a `timestamp`
+# column, a value without a zone counts as UTC, because int96 and old writers do not store the zone.
 _ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
     (types.is_integer, (types.is_integer,)),
     (types.is_float64, (types.is_floating, types.is_integer)),
@@ -63,7 +59,7 @@ _ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
     (types.is_boolean, (types.is_boolean,)),
     (types.is_date, (types.is_date,)),
     (_is_local_time, (_is_local_time, types.is_date)),
-    (_is_instant, (_is_instant,)),
+    (types.is_timestamp, (types.is_timestamp,)),
 )
 
 
@@ -122,19 +118,20 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
     return pa.StructArray.from_arrays(children, fields=list(target), mask=_null_mask(array))
 
 
-def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
-    """Convert a list array to `target`; `element` converts the array of its elements."""
-    plain_array = plain_list(array)
-    offsets, elements = offsets_from_zero(plain_array)
-    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_null_mask(plain_array))
+def convert_list(array: pa.Array, target: pa.ListType, convert_elements: Convert) -> pa.Array:
+    """Convert a list array to `target`."""
+    list_array = to_list_array(array)
+    offsets, elements = offsets_from_zero(list_array)
+    return pa.ListArray.from_arrays(offsets, convert_elements(elements), type=target, mask=_null_mask(list_array))
 
 
-def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
-    """Convert a map array to `target`; `key` and `item` convert the arrays of its keys and values."""
+def convert_map(array: pa.MapArray, target: pa.MapType, convert_keys: Convert, convert_items: Convert) -> pa.Array:
+    """Convert a map array to `target`."""
     offsets, _ = offsets_from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
-    return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_null_mask(array))
+    mask = _null_mask(array)
+    return pa.MapArray.from_arrays(offsets, convert_keys(keys), convert_items(items), type=target, mask=mask)
 
 
 def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:
@@ -151,8 +148,8 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def plain_list(array: pa.Array) -> pa.ListArray:
-    """Convert an array of any list type to a plain list array, which has 32-bit offsets, with the same elements."""
+def to_list_array(array: pa.Array) -> pa.ListArray:
+    """Convert an array of any list type to a list array with 32-bit offsets and the same elements."""
     return array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
 
 

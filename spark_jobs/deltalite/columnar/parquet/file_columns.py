@@ -4,8 +4,8 @@ At each level of structs, the mapping finds a column by its Parquet field id if 
 other modes, it finds the column by its physical name: an exact match first, then without regard to case. Elements, keys
 and values match by position. The result is the list of Parquet leaves to read, and a conversion of the array. The
 conversion renames and orders fields, sets missing fields to null, and casts values without loss. If a file has none of
-a struct's requested fields, the reader still needs the rows in which the struct is null. It then reads the struct's
-first leaf. Protocol: Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
+a struct's requested fields, the reader reads the struct's first leaf to see in which rows the struct is null. Protocol:
+Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -249,9 +249,9 @@ class FileColumns:
                 return _nested_column(
                     field, target, [elements], lambda array: convert_list(array, target, elements.convert)
                 )
-            case MapType(key, value), MapType(stored_key, stored_value) if types.is_map(field.type):
-                keys = self._map_column(key, stored_key, field.parts[0], f"{path}.key")
-                values = self._map_column(value, stored_value, field.parts[1], f"{path}.value")
+            case MapType(key, value), MapType(physical_key, physical_value) if types.is_map(field.type):
+                keys = self._map_column(key, physical_key, field.parts[0], f"{path}.key")
+                values = self._map_column(value, physical_value, field.parts[1], f"{path}.value")
                 return _nested_column(
                     field,
                     target,

@@ -1,8 +1,7 @@
 """Opening of the table's Parquet files through the store.
 
 The module uses only `ParquetFile` with an open handle, because Arrow's dataset interface with Python file systems can
-abort the process at exit. A file that is missing or not Parquet causes a `CorruptDataFileError` with its path. If
-storage does not answer, the module raises `StorageError`. Footers are read in a bounded thread pool.
+abort the process at exit.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Conversion of dates and timestamps that an old Spark wrote in the Julian calendar.
 
 Spark before version 3, and later versions with an option, count the days before 1582-10-15 in the Julian calendar. The
-same count means another day in the Gregorian calendar. The footer of such a file has a Spark version before 3 (3.1 for
-int96), or the key `legacyDateTime` (`legacyINT96`). As in Spark, a Julian day becomes the Gregorian day with the same
-name. 29 February becomes 1 March if the year is only a Julian leap year. Timestamps shift by whole days in UTC. Times
-before 1900 in other time zones need a table that only Spark has. The module rejects these times.
+same count means another day in the Gregorian calendar. The footer of such a file has a Spark version before 3 or the
+key `legacyDateTime`; for int96, a version before 3.1 or the key `legacyINT96`. As in Spark, a Julian date becomes the
+Gregorian date of the same name. 29 February becomes 1 March if the year is only a Julian leap year. Timestamps shift by
+whole days in UTC. Times before 1900 in other time zones need a table that only Spark has, and are rejected.
 """
 
 from __future__ import annotations

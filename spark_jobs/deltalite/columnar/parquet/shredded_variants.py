@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from deltalite.columnar.parquet import variant_encoding as encoding
-from deltalite.columnar.parquet.casts import Convert, offsets_from_zero, plain_list, storage_of
+from deltalite.columnar.parquet.casts import Convert, offsets_from_zero, storage_of, to_list_array
 from deltalite.columnar.parquet.variant_encoding import NULL, BrokenVariantError
 from deltalite.protocol.arrow_schema import VARIANT, is_list
 
@@ -33,17 +33,17 @@ _UUID_BYTES = 16
 _Encoded = list[bytes | None]
 
 
-LeafConvert = Callable[["FileField"], Convert | None]
+LeafConversion = Callable[["FileField"], Convert | None]
 """Returns the conversion of a leaf from the file's calendar; None if the leaf needs none."""
 
 
-def variant_conversion(field: FileField, leaf: LeafConvert) -> Convert:
+def variant_conversion(field: FileField, leaf_conversion: LeafConversion) -> Convert:
     """Return the conversion of an array of shredded variants to an array of structs with the two binaries.
 
     Raises:
         BrokenVariantError: the field is not a shredded variant. The conversion raises this error for an invalid value.
     """
-    group = _group_of(field, leaf, is_top=True)
+    group = _group_of(field, leaf_conversion, is_top=True)
     if not any(part.name == _METADATA and _is_binary(part.type) for part in field.parts):
         raise BrokenVariantError("it has no binary column 'metadata'")
     return partial(_rebuild, group)
@@ -77,7 +77,7 @@ class _Dictionaries:
         return self._parsed[metadata]
 
 
-_Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
+_ConvertTyped = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
 """Converts the typed values of a group (None for null).
 
 The second argument contains the row of each value in the array of variants.
@@ -92,7 +92,7 @@ class _Group:
     """
 
     has_value: bool
-    convert_typed: _Typed | None
+    convert_typed: _ConvertTyped | None
     is_object: bool
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
@@ -142,7 +142,7 @@ def _encode_object(
     return encoding.encode_object(all_members, ids)
 
 
-def _group_of(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
+def _group_of(field: FileField, leaf_conversion: LeafConversion, *, is_top: bool = False) -> _Group:
     """Return the plan for a group.
 
     Raises:
@@ -162,22 +162,22 @@ def _group_of(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _
         raise BrokenVariantError(f"its column 'value' is {value.type}, not binary")
     return _Group(
         has_value=value is not None,
-        convert_typed=None if typed is None else _typed_conversion(typed, leaf),
+        convert_typed=None if typed is None else _typed_conversion(typed, leaf_conversion),
         is_object=typed is not None and types.is_struct(typed.type),
     )
 
 
-def _typed_conversion(field: FileField, leaf: LeafConvert) -> _Typed:
+def _typed_conversion(field: FileField, leaf_conversion: LeafConversion) -> _ConvertTyped:
     """Return the conversion of a group's `typed_value`. Raises `BrokenVariantError` for an invalid type."""
     if types.is_struct(field.type):
-        groups = {part.name.encode(): _group_of(part, leaf) for part in field.parts}
+        groups = {part.name.encode(): _group_of(part, leaf_conversion) for part in field.parts}
         if len(groups) != len(field.parts):
             raise BrokenVariantError("its object has two members of one name")
         return partial(_encode_members, groups)
     if is_list(field.type):
-        return partial(_encode_lists, _group_of(field.parts[0], leaf))
-    encode, conversion = _scalar_encoder(field.type), leaf(field)
-    return lambda array, _rows, _dictionaries: encode(array if conversion is None else conversion(storage_of(array)))
+        return partial(_encode_lists, _group_of(field.parts[0], leaf_conversion))
+    encode, convert = _scalar_encoder(field.type), leaf_conversion(field)
+    return lambda array, _rows, _dictionaries: encode(array if convert is None else convert(storage_of(array)))
 
 
 def _encode_members(
@@ -193,7 +193,7 @@ def _encode_members(
 
 def _encode_lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
     """Return the encoded array of each list, None for a null list."""
-    offsets, elements = offsets_from_zero(plain_list(array))
+    offsets, elements = offsets_from_zero(to_list_array(array))
     bounds = list(pairwise(offsets.to_pylist()))
     rows_of_elements = [row for row, (start, end) in zip(rows, bounds, strict=True) for _ in range(start, end)]
     encoded_elements = [value or NULL for value in group.encoded(elements, rows_of_elements, dictionaries)]

@@ -20,7 +20,7 @@ NULL = b"\x00"
 _VERSION = 1
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _LONGEST_SHORT_STRING = 63
-_ONE_BYTE = 0xFF
+_MAX_IN_ONE_BYTE = 0xFF
 _DECIMAL_SIZES = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
 """The maximum digits (and maximum scale), the type's id, and the bytes of the unscaled value."""
 _INTEGERS = ((3, 1), (4, 2), (5, 4), (6, 8))
@@ -113,7 +113,7 @@ def encode_array(elements: Sequence[bytes]) -> bytes:
     """Encode an array of encoded values."""
     offsets = _offsets(elements)
     size = _bytes_for(offsets[-1])
-    is_large = len(elements) > _ONE_BYTE
+    is_large = len(elements) > _MAX_IN_ONE_BYTE
     first_byte = (int(is_large) << 2 | (size - 1)) << 2 | _ARRAY
     count = _encode_count(len(elements), is_large=is_large)
     return b"".join([bytes([first_byte]), count, _pack(offsets, size), *elements])
@@ -135,7 +135,7 @@ def encode_object(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> b
     values = [members[name] for name in names]
     offsets = _offsets(values)
     size, id_size = _bytes_for(offsets[-1]), _bytes_for(max(name_ids, default=0))
-    is_large = len(names) > _ONE_BYTE
+    is_large = len(names) > _MAX_IN_ONE_BYTE
     first_byte = (int(is_large) << 4 | (id_size - 1) << 2 | (size - 1)) << 2 | _OBJECT
     count = _encode_count(len(names), is_large=is_large)
     return b"".join([bytes([first_byte]), count, _pack(name_ids, id_size), _pack(offsets, size), *values])

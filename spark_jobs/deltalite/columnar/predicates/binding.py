@@ -8,6 +8,7 @@ excludes no file, and the other parts of the predicate stay effective.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -18,6 +19,7 @@ from deltalite.columnar.predicates.predicate import (
     In,
     IsNotNull,
     IsNull,
+    Leaf,
     Not,
     Or,
     Path,
@@ -33,45 +35,39 @@ from deltalite.protocol.schema import DataType, PrimitiveType, StructType, membe
 
 def bind(predicate: Predicate, schema: StructType) -> Predicate:
     """Return the predicate with the schema's spelling, and `Unknown` for parts that do not fit the schema."""
-    match predicate:
-        case And(children):
-            return And(tuple(bind(child, schema) for child in children))
-        case Or(children):
-            return Or(tuple(bind(child, schema) for child in children))
-        case Not(child):
-            return Not(bind(child, schema))
-        case Constant():
-            return predicate
-        case Unknown(columns):
-            return Unknown(frozenset(_schema_path(column, schema) for column in columns))
-        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
-            return _bind_leaf(predicate, schema)
-        case _:
-            assert_never(predicate)
+    return _convert(predicate, lambda leaf: _bind_leaf(leaf, schema), lambda column: _schema_path(column, schema))
 
 
 def with_physical_names(predicate: Predicate, table: TableSchema) -> Predicate:
     """Return a bound predicate with physical names, which files, partition values and statistics use."""
     if table.mode is MappingMode.NONE:
         return predicate
+    physical_path = table.physical_path
+    return _convert(predicate, lambda leaf: replace(leaf, column=physical_path(leaf.column)), physical_path)
+
+
+def _convert(
+    predicate: Predicate, convert_leaf: Callable[[Leaf], Predicate], convert_column: Callable[[Path], Path]
+) -> Predicate:
+    """Return the predicate with converted leaves, and with converted columns of each `Unknown`."""
     match predicate:
         case And(children):
-            return And(tuple(with_physical_names(child, table) for child in children))
+            return And(tuple(_convert(child, convert_leaf, convert_column) for child in children))
         case Or(children):
-            return Or(tuple(with_physical_names(child, table) for child in children))
+            return Or(tuple(_convert(child, convert_leaf, convert_column) for child in children))
         case Not(child):
-            return Not(with_physical_names(child, table))
+            return Not(_convert(child, convert_leaf, convert_column))
         case Constant():
             return predicate
         case Unknown(columns):
-            return Unknown(frozenset(table.physical_path(column) for column in columns))
+            return Unknown(frozenset(map(convert_column, columns)))
         case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
-            return replace(predicate, column=table.physical_path(predicate.column))
+            return convert_leaf(predicate)
         case _:
             assert_never(predicate)
 
 
-def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:
+def _bind_leaf(leaf: Leaf, schema: StructType) -> Predicate:
     resolved = member_at(schema, leaf.column)
     if resolved is None:
         return Unknown(frozenset((leaf.column,)))

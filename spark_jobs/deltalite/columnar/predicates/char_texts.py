@@ -33,6 +33,7 @@ def on_stored_texts(leaf: Leaf) -> Predicate:
 
 def least_stored_text(padded_text: str) -> str:
     """Return a lower bound of the stored texts that are at or above `padded_text` after padding."""
+    # A shorter text counts too if its padding is above a character of `padded_text`.
     length = next((n for n, character in enumerate(padded_text) if character < " "), len(padded_text))
     return padded_text[:length].rstrip(" ")
 

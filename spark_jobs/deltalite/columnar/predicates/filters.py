@@ -32,7 +32,7 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 FilterTerm = Sequence[Any]
 Filters = Sequence[FilterTerm] | Sequence[Sequence[FilterTerm]]
 
-_SHAPE = (
+_SHAPE_REMEDY = (
     "Give a list of (column, operator, value) tuples that must all hold, or a list of such lists, of which at least "
     "one must hold."
 )
@@ -73,7 +73,7 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
     if filters is None:
         return EVERYTHING
     if not _is_list(filters):
-        raise InvalidRequestError(f"The filter {filters!r:.120} is not a list.", remedy=_SHAPE)
+        raise InvalidRequestError(f"The filter {filters!r:.120} is not a list.", remedy=_SHAPE_REMEDY)
     if not filters:
         return EVERYTHING
     if all(_is_list(group) and all(_is_list(term) for term in group) for group in filters):
@@ -120,7 +120,7 @@ def _term(term: Any, schema: StructType) -> Predicate:
         case [str(name), str(operator), value]:
             pass
         case _:
-            raise InvalidRequestError(f"The filter has the malformed part {term!r:.120}.", remedy=_SHAPE)
+            raise InvalidRequestError(f"The filter has the malformed part {term!r:.120}.", remedy=_SHAPE_REMEDY)
     path, data_type = resolve_column(name, schema)
     match " ".join(operator.lower().split()):
         case "is null":

@@ -1,8 +1,7 @@
 """Bit masks of many files, as an Arrow column of bytes.
 
-`outcomes.py` computes with bit masks and Python's operators. The mask of one file is an `int`. `Masks` has the same
-operators for a column with one mask per file, so that the rules are written once. One operation on a million files
-takes about a millisecond.
+`outcomes.py` computes with Python's operators on bit masks. The mask of one file is an `int`. `Masks` has the same
+operators for a column with one mask per file. One operation on a million files takes about a millisecond.
 """
 
 from __future__ import annotations

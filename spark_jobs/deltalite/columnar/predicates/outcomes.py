@@ -115,8 +115,8 @@ class ColumnFacts:
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
         """Return `relations` to the first literal that is not below `low`, and to NaN.
 
-        Earlier literals are below the bounds. If the first literal is above `high`, later literals are too, because
-        strings that begin with a truncated `high` directly follow it in the order.
+        Earlier literals are below the bounds. If the first literal is above `high`, later literals are too, even if
+        `high` is truncated: in the order, the strings that begin with `high` directly follow it.
         """
         literal_of_nan = literals[-1:] if literals and is_nan(literals[-1]) else ()
         if is_nan(self.low):

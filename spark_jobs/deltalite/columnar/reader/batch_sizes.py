@@ -1,7 +1,7 @@
 """The number of rows of a batch, chosen so that batches have about the same number of bytes.
 
 A footer has the stored size of a column. The size in memory may be much greater, because a repeated text is stored once
-and a small number takes a few bits. Numbers count with their width in Arrow. Only the batches show the length of texts,
+and a small number takes a few bits. A number counts with its width in Arrow. Only the batches show the length of texts,
 so the first batch of a file with texts has few rows. The bytes of each batch determine the rows of the next batch. If
 rows suddenly become longer, one batch can therefore be too large.
 """
@@ -19,10 +19,11 @@ from deltalite.columnar.reader.row_groups import RowGroups
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# Writers put texts of up to about a megabyte into dictionaries. With such texts, these rows take 64 MB.
-_FIRST_ROWS = 64
+# The first batch may have this many rows of unknown size. Writers put texts of up to about a megabyte into
+# dictionaries, so these rows take up to 64 MB.
+_MIN_FIRST_ROWS = 64
 # A batch has at most this many times the rows of the previous batch, because a few rows may not be typical.
-_GROWTH = 16
+_MAX_GROWTH = 16
 # The bytes of a value in Arrow. A boolean takes one bit, and a decimal of fixed length becomes a 16-byte decimal.
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "FIXED_LEN_BYTE_ARRAY": 16}
 
@@ -58,7 +59,7 @@ def rows_of_first_batch(
             # A text is at most as long as the stored column.
             max_bytes += stored_bytes * count if width is None else max(stored_bytes, count * width)
     possible_rows, safe_rows = (limits.bytes * row_count // max(size, 1) for size in (min_bytes, max_bytes))
-    return max(min(limits.rows, max(safe_rows, min(possible_rows, _FIRST_ROWS))), 1)
+    return max(min(limits.rows, max(safe_rows, min(possible_rows, _MIN_FIRST_ROWS))), 1)
 
 
 def rows_of_next_batch(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes: int) -> int:
@@ -66,7 +67,7 @@ def rows_of_next_batch(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes:
     rows: int = batch.num_rows
     size: int = batch.nbytes + filler_bytes * rows
     rows_within_bytes = limits.bytes * rows // max(size, 1)
-    return max(min(limits.rows, _GROWTH * rows, rows_within_bytes), 1)
+    return max(min(limits.rows, _MAX_GROWTH * rows, rows_within_bytes), 1)
 
 
 def _width(leaf: pq.ColumnSchema) -> int | None:

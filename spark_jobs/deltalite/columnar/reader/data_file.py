@@ -1,9 +1,9 @@
 """A data file to read, or a part of it.
 
 A `DataFile` has the path, partition values and deletion vector from the log. It can be limited to a range of bytes, so
-that several workers share a file. The change feed limits it to the rows of a second deletion vector. A range selects
-whole row groups. If ranges cover a file without overlap, each row belongs to exactly one range. Protocol: Add File and
-Remove File; Deletion Vectors.
+that several workers share a file. If ranges cover a file without overlap, each row belongs to exactly one range. The
+change feed limits a `DataFile` to the rows of a second deletion vector. Protocol: Add File and Remove File; Deletion
+Vectors.
 """
 
 from __future__ import annotations

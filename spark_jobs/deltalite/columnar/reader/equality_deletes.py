@@ -1,9 +1,9 @@
 """Equality deletes: a row is deleted if its key is in a set of keys.
 
 Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
-several columns matches only if all of its values match. Each value is replaced by its index among the distinct values
-of its key column. The indexes of a key are then combined to one number, column by column. The search for the keys of
-rows is therefore vectorized, with any number of columns.
+several columns matches if all of its values match. The module replaces each value by its index among the distinct
+values of its key column, and combines the indexes of a key to one number, column by column. Arrow can then look up the
+keys of all rows of a batch at once.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class BoundDeletes:
         """Return a mask of the rows with a deleted key, without nulls. The batch has the table's types."""
         if len(self.key_columns) == 1:
             return pc.is_in(column_values(batch, self.key_columns[0].path), value_set=self.key_columns[0].values)
-        number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        key_numbers = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         for key_column in self.key_columns:
-            combined = _combine(number, column_values(batch, key_column.path), key_column.values)
-            number = pc.index_in(combined, value_set=key_column.prefix_numbers).cast(pa.int64())
-        return pc.is_valid(number)
+            combined = _combine(key_numbers, column_values(batch, key_column.path), key_column.values)
+            key_numbers = pc.index_in(combined, value_set=key_column.prefix_numbers).cast(pa.int64())
+        return pc.is_valid(key_numbers)
 
 
 def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
@@ -82,7 +82,7 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
     Raises:
         InvalidRequestError: a column does not exist or has a nested type, or a key does not fit its column.
     """
-    number = pa.repeat(pa.scalar(0, pa.int64()), deletes.keys.num_rows)
+    key_numbers = pa.repeat(pa.scalar(0, pa.int64()), deletes.keys.num_rows)
     key_columns = []
     for name in deletes.columns:
         path, data_type = resolve_column(name, schema)
@@ -94,9 +94,9 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
             )
         keys = _cast_keys(deletes.keys.column(name), target, name)
         distinct_values = pc.unique(keys)
-        combined = _combine(number, keys, distinct_values)
+        combined = _combine(key_numbers, keys, distinct_values)
         prefix_numbers = pc.unique(combined)
-        number = pc.index_in(combined, value_set=prefix_numbers).cast(pa.int64())
+        key_numbers = pc.index_in(combined, value_set=prefix_numbers).cast(pa.int64())
         key_columns.append(_KeyColumn(path, distinct_values, prefix_numbers))
     return BoundDeletes(tuple(key_columns))
 
@@ -106,10 +106,10 @@ def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> 
     return reduce(pc.or_, (bound.deleted_mask(batch) for bound in deletes))
 
 
-def _combine(number: pa.Int64Array, values: pa.Array, distinct_values: pa.Array) -> pa.Int64Array:
+def _combine(key_numbers: pa.Int64Array, values: pa.Array, distinct_values: pa.Array) -> pa.Int64Array:
     """Combine each number with the index of its value in `distinct_values`; null for a value without index."""
-    index = pc.index_in(values, value_set=distinct_values).cast(pa.int64())
-    return pc.add(pc.multiply(number, len(distinct_values)), index)
+    indexes = pc.index_in(values, value_set=distinct_values).cast(pa.int64())
+    return pc.add(pc.multiply(key_numbers, len(distinct_values)), indexes)
 
 
 def _cast_keys(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:

@@ -61,8 +61,8 @@ class FooterLeaves:
             if depth == len(path) and not field.parts:
                 return LeafColumn(
                     position=field.leaves.start,
-                    stored=field.type,
-                    type=logical_field.type,
+                    file_type=field.type,
+                    table_type=logical_field.type,
                     has_bounds=not is_julian(field, self.calendar, self.footer),
                 )
             if not (isinstance(logical_field.type, StructType) and isinstance(physical_field.type, StructType)):

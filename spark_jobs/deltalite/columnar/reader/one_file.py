@@ -7,8 +7,7 @@ The steps for each batch:
 3. Select rows by position, by key and by predicate.
 4. Return the result's columns of these rows.
 
-`batch_sizes` determines the number of rows of a batch. Files of the same schema share the indexes of their columns,
-because a table may have thousands of columns.
+`batch_sizes` determines the number of rows of a batch.
 """
 
 from __future__ import annotations
@@ -112,9 +111,9 @@ class _Constant:
 class _Source:
     """An open file with the locations of the columns to read.
 
-    - `mapped_columns`: the column of the file for each column of `plan.read`; None if the file does not provide it.
-    - `positions`: the indexes of `mapped_columns` in a raw batch.
-    - `constants`: the values of partition columns. A column with neither a constant nor a column of the file is null.
+    - `mapped_columns`: the column of the file for each column of `plan.read_logical`; None if not from the file.
+    - `batch_indexes`: the indexes of `mapped_columns` in a raw batch.
+    - `constants`: the values of partition columns.
     - `full_path`: the path of the file in errors.
     """
 
@@ -126,7 +125,7 @@ class _Source:
     plan: ReadPlan
     columns: FileColumns
     mapped_columns: tuple[MappedColumn | None, ...]
-    positions: tuple[int | None, ...]
+    batch_indexes: tuple[int | None, ...]
     constants: Mapping[str, _Constant]
     calendar: Calendar
 
@@ -144,7 +143,7 @@ class _Source:
         )
         mapped_columns = tuple(
             None if logical.name in constants else columns.find(logical, physical)
-            for logical, physical in zip(plan.read, plan.read_physical, strict=True)
+            for logical, physical in zip(plan.read_logical, plan.read_physical, strict=True)
         )
         return cls(
             file=file,
@@ -155,7 +154,7 @@ class _Source:
             plan=plan,
             columns=columns,
             mapped_columns=mapped_columns,
-            positions=_batch_positions(columns.layout, mapped_columns),
+            batch_indexes=_batch_indexes(columns.layout, mapped_columns),
             constants=constants,
             calendar=calendar,
         )
@@ -171,8 +170,7 @@ class _Source:
     def batches(self, groups: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
 
-        The bytes of one batch determine the rows of the next batch. Arrow's reader allows this, because it checks the
-        batch size before each batch.
+        Each batch determines the size of the next batch: Arrow's reader reads the batch size again before each batch.
         """
         columns = self.mapped_columns
         leaves = sorted({leaf for column in columns if column is not None for leaf in column.leaves})
@@ -249,14 +247,14 @@ class _Source:
                 raise AssertionError(f"plan_reading accepted {item} without row ids")
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        field, column, position = (
+        field, column, batch_index = (
             self.plan.read_arrow.field(index),
             self.mapped_columns[index],
-            self.positions[index],
+            self.batch_indexes[index],
         )
-        if column is None or position is None:
+        if column is None or batch_index is None:
             return self._filler(index, batch.num_rows)
-        stored = batch.column(position)
+        stored = batch.column(batch_index)
         try:
             return column.convert(stored)
         except LossyCastError as error:
@@ -286,11 +284,11 @@ class _Source:
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """Return the facts about a column of the predicate in one row group."""
-        top_field = self.plan.read.find(path[0])
+        top_field = self.plan.read_logical.find(path[0])
         if top_field is not None and top_field.name in self.constants:
             return facts_from_partition(self.constants[top_field.name].text, top_field.type)
         leaves = FooterLeaves(columns=self.columns, footer=self.footer, calendar=self.calendar)
-        match leaves.find(path, self.plan.read, self.plan.read_physical):
+        match leaves.find(path, self.plan.read_logical, self.plan.read_physical):
             case NoLeaf.ABSENT:
                 return _NO_VALUE
             case NoLeaf.UNKNOWN:
@@ -310,19 +308,19 @@ def _positions(first_row: int, count: int) -> pa.Int64Array:
     return pa.array(range(first_row, first_row + count), pa.int64())
 
 
-def _batch_positions(layout: Layout, columns: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
+def _batch_indexes(layout: Layout, columns: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
     """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
     numbers = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in columns]
     columns_in_batch = sorted({number for number in numbers if number is not None})
-    positions = {number: position for position, number in enumerate(columns_in_batch)}
-    return tuple(None if number is None else positions[number] for number in numbers)
+    indexes = {number: index for index, number in enumerate(columns_in_batch)}
+    return tuple(None if number is None else indexes[number] for number in numbers)
 
 
 def _constants(file: DataFile, plan: ReadPlan) -> dict[str, _Constant]:
     """Return the values of the partition columns to read, by logical name."""
     keys = plan.table.partition_keys
     constants = {}
-    for logical, physical in zip(plan.read, plan.read_physical, strict=True):
+    for logical, physical in zip(plan.read_logical, plan.read_physical, strict=True):
         if physical.name in keys:
             text = partition_text(file.partition_values, keys[physical.name])
             try:
@@ -337,11 +335,11 @@ def _calendar_conversion(
     field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData
 ) -> Convert | None:
     """Return the conversion of a leaf from the Julian calendar; None if the file has Gregorian days in the leaf."""
-    if types.is_date(field.type) and calendar.julian_datetime:
+    if not is_julian(field, calendar, footer):
+        return None
+    if types.is_date(field.type):
         return lambda array: cast_without_loss(gregorian_dates(array), target)
-    if types.is_timestamp(field.type) and is_julian(field, calendar, footer):
-        micros = pa.timestamp("us", field.type.tz)
-        return lambda array: cast_without_loss(
-            gregorian_timestamps(cast_without_loss(array, micros), calendar.time_zone), target
-        )
-    return None
+    micros = pa.timestamp("us", field.type.tz)
+    return lambda array: cast_without_loss(
+        gregorian_timestamps(cast_without_loss(array, micros), calendar.time_zone), target
+    )

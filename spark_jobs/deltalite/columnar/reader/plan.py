@@ -33,8 +33,8 @@ class ReadPlan:
     """The validated plan of a read, from `plan_reading`.
 
     - `result`: the Arrow schema of the result.
-    - `read`, `read_physical`: the columns to read, in the same order, with logical and physical names. If the result
-      has row ids, the columns of `row_ids` are at the end.
+    - `read_logical`, `read_physical`: the columns to read, with logical and physical names. If the result has row ids,
+      the columns of `row_ids` are at the end.
     - `read_arrow`: the Arrow schema of the columns to read.
     - `use_threads`: whether Arrow decodes columns in parallel.
     - `layout_cache`: a cache that all files share.
@@ -43,7 +43,7 @@ class ReadPlan:
     table: TableSchema
     projection: Projection
     result: pa.Schema
-    read: StructType
+    read_logical: StructType
     read_physical: StructType
     read_arrow: pa.Schema
     predicate: Predicate
@@ -56,7 +56,7 @@ class ReadPlan:
     @property
     def reads_only_result_columns(self) -> bool:
         """Whether the columns to read are exactly the columns of the result."""
-        return self.projection.items == self.read.fields
+        return self.projection.items == self.read_logical.fields
 
     @property
     def keeps_deleted(self) -> bool:
@@ -77,8 +77,8 @@ def plan_reading(
     """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
-        InvalidRequestError: `columns` is invalid, the predicate cannot be evaluated, the keys of a delete do not fit,
-            the table has no row ids, or a batch would have no rows.
+        InvalidRequestError: `columns` is invalid, the predicate cannot be evaluated, a key of a delete does not fit its
+            column, the table has no row ids, or a batch would have no rows.
     """
     if limits.rows < 1:
         raise InvalidRequestError(
@@ -89,23 +89,23 @@ def plan_reading(
     bound_predicate = EVERYTHING if predicate is None else bind(predicate, schema)
     deletes = tuple(bind_deletes(delete, schema) for delete in equality_deletes if delete.keys.num_rows)
     key_paths = [path for delete in deletes for path in delete.paths]
-    read = restrict(schema, [*leaf_paths(projection.fields), *columns_of(bound_predicate), *key_paths])
+    read_logical = restrict(schema, [*leaf_paths(projection.fields), *columns_of(bound_predicate), *key_paths])
     if projection.has_row_ids:
         if row_ids is None:
             raise InvalidRequestError(
                 "The table has no row ids, because row tracking is not enabled.",
                 remedy="Leave out the columns _row_id and _row_commit_version.",
             )
-        read = StructType((*read.fields, *row_ids.fields))
-    read_arrow = schema_to_arrow(read)
+        read_logical = StructType((*read_logical.fields, *row_ids.fields))
+    read_arrow = schema_to_arrow(read_logical)
     # The evaluation on an empty batch raises an error for an unsupported predicate before any file is open.
     truth_values(pa.RecordBatch.from_pylist([], schema=read_arrow), bound_predicate)
     return ReadPlan(
         table=table,
         projection=projection,
         result=projection.arrow,
-        read=read,
-        read_physical=TableSchema(logical=read, mode=table.mode).physical,
+        read_logical=read_logical,
+        read_physical=TableSchema(logical=read_logical, mode=table.mode).physical,
         read_arrow=read_arrow,
         predicate=bound_predicate,
         deletes=deletes,

@@ -76,7 +76,7 @@ class Projection:
         return any(self.has(column) for column in _ROW_IDS)
 
 
-def has_row_ids(columns: Iterable[str]) -> bool:
+def may_request_row_ids(columns: Iterable[str]) -> bool:
     """Whether the names may request row ids or row commit versions.
 
     A column of the table with such a name counts too, because the table is unknown here.

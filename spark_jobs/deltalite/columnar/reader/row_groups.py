@@ -1,8 +1,7 @@
 """The selection of a data file's row groups, from its footer.
 
-A range of bytes selects each row group with its middle byte in the range. If ranges cover a file without overlap, each
-row group belongs to exactly one range. A predicate skips a row group only if the statistics prove that the predicate is
-TRUE for none of its rows. NaN is never used as a bound, and a string bound may be truncated.
+A range of bytes selects each row group with its middle byte in the range. A predicate skips a row group if the
+statistics prove that no row satisfies the predicate. NaN is never used as a bound, and a string bound may be truncated.
 Source: the Parquet format, because the Delta protocol does not cover row groups.
 """
 
@@ -45,13 +44,13 @@ class RowGroups:
 class LeafColumn:
     """A leaf of the file that a predicate reads.
 
-    `position` is the index of its Parquet column. `stored` is the type in the file, `type` the type in the table.
+    `position` is the index of its Parquet column.
     `has_bounds` is False if the leaf's minimum and maximum are not usable, because they are in the Julian calendar.
     """
 
     position: int
-    stored: pa.DataType
-    type: DataType
+    file_type: pa.DataType
+    table_type: DataType
     has_bounds: bool
 
 
@@ -107,7 +106,7 @@ def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> Colu
     """Return the facts about a leaf in one row group. The leaf is not in a list or a map."""
     rows = footer.row_group(group).num_rows
     statistics = footer.row_group(group).column(leaf.position).statistics
-    unknown = ColumnFacts(may_be_nan=leaf.type in _FLOATING)
+    unknown = ColumnFacts(may_be_nan=leaf.table_type in _FLOATING)
     if statistics is None:
         return unknown
     nulls = statistics.null_count if statistics.has_null_count else None
@@ -118,7 +117,7 @@ def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> Colu
         low=low,
         high=high,
         high_may_be_cut=isinstance(high, str),
-        may_be_nan=leaf.type in _FLOATING,
+        may_be_nan=leaf.table_type in _FLOATING,
         may_be_null=nulls is None or nulls > 0,
         may_be_value=nulls is None or nulls < rows,
     )
@@ -135,34 +134,34 @@ def _bounds(statistics: pq.Statistics, leaf: LeafColumn) -> tuple[Any, Any]:
 
 def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
     """Return the bound as a Python value that compares with literals of the column; None if no bound is certain."""
-    stored, table_type = leaf.stored, leaf.type
-    if types.is_timestamp(stored):
+    file_type, table_type = leaf.file_type, leaf.table_type
+    if types.is_timestamp(file_type):
         raw = statistics.max_raw if upper else statistics.min_raw
-        return _timestamp_bound(raw, stored, table_type, upper=upper) if isinstance(raw, int) else None
+        return _timestamp_bound(raw, file_type, table_type, upper=upper) if isinstance(raw, int) else None
     value = statistics.max if upper else statistics.min
-    if types.is_signed_integer(stored) and (table_type in _INTEGERS or isinstance(table_type, DecimalType)):
+    if types.is_signed_integer(file_type) and (table_type in _INTEGERS or isinstance(table_type, DecimalType)):
         return value if isinstance(value, int) else None
-    if types.is_float32(stored) or types.is_float64(stored):
+    if types.is_float32(file_type) or types.is_float64(file_type):
         # NaN is not a bound.
         return value if table_type in _FLOATING and isinstance(value, float) and value == value else None  # noqa: PLR0124
-    if types.is_decimal(stored) and isinstance(table_type, DecimalType):
+    if types.is_decimal(file_type) and isinstance(table_type, DecimalType):
         return value if isinstance(value, Decimal) else None
-    if types.is_boolean(stored) and table_type == PrimitiveType("boolean"):
+    if types.is_boolean(file_type) and table_type == PrimitiveType("boolean"):
         return value if isinstance(value, bool) else None
-    if types.is_date(stored) and table_type == PrimitiveType("date"):
+    if types.is_date(file_type) and table_type == PrimitiveType("date"):
         return value if isinstance(value, date) and not isinstance(value, datetime) else None
-    if (types.is_string(stored) or types.is_large_string(stored)) and table_type == PrimitiveType("string"):
+    if (types.is_string(file_type) or types.is_large_string(file_type)) and table_type == PrimitiveType("string"):
         return value if isinstance(value, str) else None
     return None
 
 
-def _timestamp_bound(raw: int, stored: pa.TimestampType, table_type: DataType, *, upper: bool) -> datetime | None:
+def _timestamp_bound(raw: int, file_type: pa.TimestampType, table_type: DataType, *, upper: bool) -> datetime | None:
     if table_type not in _TIMESTAMPS:
         return None
-    if stored.unit == "ns":
+    if file_type.unit == "ns":
         microseconds = -(-raw // _NANOSECONDS_IN_MICROSECOND) if upper else raw // _NANOSECONDS_IN_MICROSECOND
     else:
-        microseconds = raw * _MICROSECONDS[stored.unit]
+        microseconds = raw * _MICROSECONDS[file_type.unit]
     bound = _EPOCH + timedelta(microseconds=microseconds)
     return bound if table_type == PrimitiveType("timestamp") else bound.replace(tzinfo=None)
 

@@ -2,8 +2,7 @@
 
 `read_files` opens one file at a time. It holds the current batch, the next batch, and one page and dictionary per
 column. The pages usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A
-batch has at most about 16 MB, or one row. If texts suddenly become longer, one batch may be larger. `read_table` reads
-several files at a time and returns one table.
+batch has about 16 MB, or one row (see `batch_sizes`). `read_table` reads several files at a time and returns one table.
 
 Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
 column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows
@@ -64,8 +63,8 @@ def read_files(
 
     Raises:
         InvalidRequestError: at once, if `columns` or `batch_size` is invalid, the reader cannot evaluate the predicate,
-            keys do not fit, or the table has no row ids. While reading, if a comparison of the predicate needs more
-            than 76 digits.
+            a key does not fit its column, or the table has no row ids. While reading, if a comparison of the predicate
+            needs more than 76 digits.
         CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or for a file
             with types that do not fit the table.
         CorruptLogError: while reading, for an invalid partition value.

@@ -42,7 +42,7 @@ CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
 # Delta truncates strings after 32 UTF-16 units by default, and delta-rs after 64 units. Some writers append no
 # character to such a prefix.
 SHORTEST_CUT = 32
-# The length is configurable, so a maximum below `SHORTEST_CUT` counts as truncated if an appended character ends it.
+# The length is configurable, so a shorter maximum counts as truncated too if it ends with an appended character.
 _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # The end of a truncated maximum: half a character, which Java may have written as `?`, and then a character above the
 # removed character. Older Delta appended U+FFFD, which is below all characters of two units.
@@ -52,7 +52,7 @@ DIGITS_OF_DOUBLE = 15
 ROUNDING_OF_DOUBLE = Decimal("1E-15")
 # delta-rs writes a decimal without fraction as a 64-bit integer. A value out of range becomes one of these values.
 SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
-_WIDE = Context(prec=100)
+_WIDE_CONTEXT = Context(prec=100)
 # Decimal keeps the digits of decimal columns; `_floating` converts it for floating point columns.
 _DECODER = json.JSONDecoder(parse_float=Decimal)
 
@@ -190,7 +190,7 @@ def _round_down(low: Any, data_type: DataType) -> Any:
     if isinstance(low, float):
         return nearest_single(low) if data_type == _FLOAT else min(low, nearest_single(low))
     if isinstance(low, Decimal) and may_be_rounded(data_type):
-        return _WIDE.subtract(low, _WIDE.multiply(_WIDE.abs(low), ROUNDING_OF_DOUBLE))
+        return _WIDE_CONTEXT.subtract(low, _WIDE_CONTEXT.multiply(_WIDE_CONTEXT.abs(low), ROUNDING_OF_DOUBLE))
     return low
 
 
@@ -198,7 +198,7 @@ def _round_up(high: Any, data_type: DataType) -> Any:
     if isinstance(high, float):
         return nearest_single(high) if data_type == _FLOAT else max(high, nearest_single(high))
     if isinstance(high, Decimal) and may_be_rounded(data_type):
-        return _WIDE.add(high, _WIDE.multiply(_WIDE.abs(high), ROUNDING_OF_DOUBLE))
+        return _WIDE_CONTEXT.add(high, _WIDE_CONTEXT.multiply(_WIDE_CONTEXT.abs(high), ROUNDING_OF_DOUBLE))
     if isinstance(high, datetime):
         return high + CUT_FROM_TIMESTAMPS
     return high

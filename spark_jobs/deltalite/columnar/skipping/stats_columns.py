@@ -127,9 +127,9 @@ def _struct_type(types: Mapping[Path, pa.DataType]) -> pa.StructType:
 
 
 def _with_bare_numbers(texts: pa.StringArray) -> pa.StringArray:
-    """Return the texts with NaN and infinities as Arrow parses them. Delta writes them as strings.
+    """Return the texts with NaN and infinities as Arrow parses them: without quotes.
 
-    Arrow then rejects a string column with such a value.
+    If a string column has such a value, Arrow rejects the result.
     """
     texts = pc.replace_substring_regex(texts, r':\s*"NaN"', ":NaN")
     return pc.replace_substring_regex(texts, r':\s*"(-?)Infinity"', r":\1Inf")

@@ -1,6 +1,6 @@
 """A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-A bound is written only if it is certain: each row group with values must have a bound. Values that JSON or Delta cannot
+A column has bounds if each of its row groups with values has bounds. Values that JSON or Delta cannot
 represent (NaN, infinities, int96 timestamps, years after 9999) have no bound. A missing bound is always safe. The
 table's configuration selects the columns with statistics. Parquet columns are found by position in the file's schema,
 because a dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never
 
-import pyarrow as pa
 from pyarrow import types
 
+from deltalite.columnar.parquet.file_columns import FileField, fields_of
 from deltalite.columnar.predicates.predicate import Path, is_nan
 from deltalite.columnar.statistics.string_bounds import cut_max, cut_min
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.arrow_schema import storage_type_of
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
 from deltalite.protocol.schema import (
@@ -115,18 +114,18 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
     Arrays and maps have no statistics, because a footer counts their elements. Booleans, binaries and variants have
     only a null count.
     """
-    positions = _leaf_positions(footer)
+    positions = _leaf_positions(fields_of(footer.schema.to_arrow_schema()))
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for path, data_type in indexed.leaves:
         position = positions.get(_lower_case(_stored_path(path, data_type)))
-        column = None if position is None else _column(footer, position)
-        if column is None or isinstance(data_type, ArrayType | MapType):
+        column_stats = None if position is None else _column_stats(footer, position)
+        if column_stats is None or isinstance(data_type, ArrayType | MapType):
             continue
-        _put(nulls, path, column.null_count)
-        if column.bounds is not None:
-            smallest, largest = column.bounds
+        _put(nulls, path, column_stats.null_count)
+        if column_stats.bounds is not None:
+            smallest, largest = column_stats.bounds
             _put(low, path, _bound(smallest, data_type, indexed.string_prefix_length, upper=False))
             _put(high, path, _bound(largest, data_type, indexed.string_prefix_length, upper=True))
     return _to_json({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
@@ -138,7 +137,7 @@ def _stored_path(path: Path, data_type: DataType) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _ColumnStats:
     """The null count of a column in a file, and its smallest and largest value.
 
     `bounds` is None if all values are null, or if the bounds are not certain.
@@ -148,7 +147,7 @@ class _Column:
     bounds: tuple[Any, Any] | None
 
 
-def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
+def _column_stats(footer: pq.FileMetaData, position: int) -> _ColumnStats | None:
     """Return the merged statistics of a column in all row groups; None if a row group has no null count."""
     null_count, smallest, largest, has_bounds = 0, [], [], True
     for group in range(footer.num_row_groups):
@@ -169,12 +168,12 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
             has_bounds = False
         has_bounds = has_bounds and statistics.has_min_max
     if not has_bounds or not smallest or any(is_nan(value) for value in (*smallest, *largest)):
-        return _Column(null_count, None)
-    return _Column(null_count, (min(smallest), max(largest)))
+        return _ColumnStats(null_count, None)
+    return _ColumnStats(null_count, (min(smallest), max(largest)))
 
 
 def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
-    """Return the form of a value in the statistics; None if the value has no form there."""
+    """Return a bound as the statistics store it; None if they cannot represent the value."""
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long"):
             return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -211,32 +210,16 @@ def _decimal(value: Decimal, scale: int) -> Decimal | None:
     return value if isinstance(exponent, int) and -exponent <= scale else None
 
 
-def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
+def _leaf_positions(fields: Iterable[FileField], prefix: Path = ()) -> dict[Path, int]:
     """Return the position of the Parquet column of each leaf outside arrays and maps, by its path in lower case."""
     positions: dict[Path, int] = {}
-    for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
-        if path is not None:
-            positions[_lower_case(path)] = position
-    return positions
-
-
-def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
-    """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
     for field in fields:
-        path, storage_type = (*prefix, field.name), storage_type_of(field.type)
-        if types.is_struct(storage_type):
-            yield from _arrow_leaves(storage_type, path)
-        elif types.is_nested(storage_type):
-            yield from [None] * _leaf_count(storage_type)
-        else:
-            yield path
-
-
-def _leaf_count(data_type: pa.DataType) -> int:
-    storage_type = storage_type_of(data_type)
-    if not types.is_nested(storage_type):
-        return 1
-    return sum(_leaf_count(storage_type.field(index).type) for index in range(storage_type.num_fields))
+        path = (*prefix, field.name.lower())
+        if types.is_struct(field.type):
+            positions |= _leaf_positions(field.parts, path)
+        elif not types.is_nested(field.type):
+            positions[path] = field.leaves.start
+    return positions
 
 
 def _put(values: dict[str, Any], path: Path, value: Any) -> None:

@@ -36,7 +36,7 @@ from deltalite.protocol.properties import (
     check_manifests_are_possible,
     check_new_properties,
     is_constraint,
-    is_known_or_custom,
+    is_declared_or_custom,
     is_protocol_property,
 )
 from deltalite.protocol.row_tracking import COMMIT_VERSION_COLUMN, ROW_ID_COLUMN
@@ -294,7 +294,7 @@ def _check_partition_columns(request: TableRequest, declaration: StructType) -> 
 
 def _check_unset_properties(request: TableRequest, base: Snapshot) -> None:
     unknown_keys = (
-        key for key in request.unset_properties if key not in base.configuration and not is_known_or_custom(key)
+        key for key in request.unset_properties if key not in base.configuration and not is_declared_or_custom(key)
     )
     key = next(unknown_keys, None)
     if key is not None:

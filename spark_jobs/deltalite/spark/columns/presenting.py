@@ -59,7 +59,7 @@ def read_settings(table: TableSchema, *, disables_float_pushdown: bool) -> Mappi
     """
     if table.mode is MappingMode.ID:
         return _READ_BY_FIELD_ID
-    has_floats = contains_type(table.data, "float") or contains_type(table.data, "double")
+    has_floats = contains_type(table.data_columns, "float") or contains_type(table.data_columns, "double")
     return _NO_PUSHDOWN if disables_float_pushdown and has_floats else {}
 
 
@@ -68,7 +68,7 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
 
     Spark finds a column without an id, such as the change type of change data files, by its name.
     """
-    requested = StructType(_requested_members(table.data.fields))
+    requested = StructType(_requested_members(table.data_columns.fields))
     schema = to_spark(requested)
     return spark_types.StructType(with_field_ids(schema, requested).fields) if table.mode is MappingMode.ID else schema
 

@@ -55,10 +55,10 @@ def test_neighbours_in_a_file_are_read_with_one_request_up_to_a_limit(read_sizes
     ]
     store = store_with(content)
 
-    def positions(*numbers):
+    def sizes_of_reads(*indexes):
         read_sizes.clear()
-        result = positions_of_vectors(store, [vectors[number] for number in numbers])
-        assert [array.to_pylist() for array in result] == [row_sets[number] for number in numbers]
+        positions = positions_of_vectors(store, [vectors[index] for index in indexes])
+        assert [array.to_pylist() for array in positions] == [row_sets[index] for index in indexes]
         (sizes,) = read_sizes
         return sizes
 
@@ -66,12 +66,12 @@ def test_neighbours_in_a_file_are_read_with_one_request_up_to_a_limit(read_sizes
         start = 0 if first == 0 else offsets[first]  # the first read has the version of the file too
         return offsets[last] + 8 + len(vector(row_sets[last])) - start
 
-    assert positions(2, 0, 1, 0) == [size(0, 2)]
-    assert positions(0, 1, 2, 4) == [size(0, 2), size(4, 4)], "the gap is too large"
-    assert positions(0, 1, 2, 3, 4) == [size(0, 4)]
-    assert positions(4) == [1, size(4, 4)], "the version is not near"
+    assert sizes_of_reads(2, 0, 1, 0) == [size(0, 2)]
+    assert sizes_of_reads(0, 1, 2, 4) == [size(0, 2), size(4, 4)], "the gap is too large"
+    assert sizes_of_reads(0, 1, 2, 3, 4) == [size(0, 4)]
+    assert sizes_of_reads(4) == [1, size(4, 4)], "the version is not near"
     monkeypatch.setattr(reading, "_MAX_READ_BYTES", size(0, 1))
-    assert positions(0, 1, 2, 3, 4) == [size(0, 1), size(2, 2), size(3, 3), size(4, 4)]
+    assert sizes_of_reads(0, 1, 2, 3, 4) == [size(0, 1), size(2, 2), size(3, 3), size(4, 4)]
 
 
 def test_vectors_of_the_log_and_of_several_files_keep_their_order():

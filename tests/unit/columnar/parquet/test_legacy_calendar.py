@@ -10,13 +10,8 @@ import pytest
 from deltalite.columnar.predicates.predicate import Comparison, Operator
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.schema import PrimitiveType
-from tests.support.lake import Lake, struct_of
+from tests.support.lake import struct_of
 from tests.unit.builders import schema_from_arrow
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return Lake(tmp_path)
 
 
 def writer_metadata(version, *keys, zone=None):

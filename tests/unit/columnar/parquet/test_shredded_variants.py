@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deltalite.columnar.parquet.variant_encoding import BrokenVariantError, members_of, names_of
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.schema import PrimitiveType
-from tests.support.lake import Lake, struct_of
+from tests.support.lake import struct_of
 
 NUMBER = pa.int64()
 LONG, VARIANT = PrimitiveType("long"), PrimitiveType("variant")
@@ -20,11 +20,6 @@ MEMBER_TYPE = pa.struct([("value", pa.binary()), ("typed_value", NUMBER)])
 TYPE_OF_A, TYPE_OF_B = pa.struct([("a", MEMBER_TYPE)]), pa.struct([("b", MEMBER_TYPE)])
 METADATA_OF_A = b"\x01\x01\x00\x01a"
 OBJECT_OF_A = b"\x02\x01\x00\x00\x02\x0c\x07"  # {"a": 7}
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return Lake(tmp_path)
 
 
 def shredded(*rows, typed=NUMBER, metadata=METADATA_OF_A):

@@ -167,7 +167,7 @@ def test_binding_spells_columns_as_the_schema_does():
         compare(("id", "below"), "=", 1),
     ],
 )
-def test_binding_replaces_leaves_that_do_not_fit_the_schema_with_unknown(leaf):
+def test_binding_replaces_a_leaf_by_unknown_if_it_does_not_fit_the_schema(leaf):
     bound = bind(And((leaf, ID_IS_1)), SCHEMA)
     assert isinstance(bound.children[0], Unknown) and bound.children[1] == ID_IS_1
 

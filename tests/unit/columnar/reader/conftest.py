@@ -1,16 +1,10 @@
-"""Shared by the tests of the reader: a folder of data files, and a record of the row groups that were read."""
+"""Shared by the tests of the reader: a record of the row groups that were read."""
 
 from __future__ import annotations
 
 import pytest
 
 from deltalite.columnar.reader import one_file
-from tests.support.lake import Lake
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return Lake(tmp_path)
 
 
 @pytest.fixture

@@ -37,13 +37,10 @@ def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
 
 def test_only_selected_rows_that_are_not_deleted_are_read(lake):
     add_numbers(lake)
-    assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([1, 5, 6]))) == [1, 5, 6]
-    assert read_numbers(
-        lake, files=lake.data_files(only_rows_vector=inline_vector([1, 5, 6]), deletion_vector=inline_vector([5, 9]))
-    ) == [
-        1,
-        6,
-    ]
+    only_rows = inline_vector([1, 5, 6])
+    assert read_numbers(lake, files=lake.data_files(only_rows_vector=only_rows)) == [1, 5, 6]
+    files = lake.data_files(only_rows_vector=only_rows, deletion_vector=inline_vector([5, 9]))
+    assert read_numbers(lake, files=files) == [1, 6]
     assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([]))) == []
 
 
@@ -82,15 +79,14 @@ def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
     add_numbers(lake, deletion_vector=inline_vector([0, 1, 2, 4]))
     assert read_numbers(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
     read_groups.clear()
-    assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([7]), deletion_vector=None)) == [
-        7
-    ] and read_groups == [2]
+    files = lake.data_files(only_rows_vector=inline_vector([7]), deletion_vector=None)
+    assert read_numbers(lake, files=files) == [7] and read_groups == [2]
 
 
 # Rows by a range of bytes of the file.
 @pytest.mark.parametrize("part_bytes", [1, 7, 100, 333, 10**6])
 @pytest.mark.parametrize("claimed_size", ["true size", "no size", "too small"])
-def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed_size):
+def test_ranges_that_cover_a_file_read_each_row_once(lake, part_bytes, claimed_size):
     add_numbers(lake, 40, 4, deletion_vector=inline_vector([7]))
     true_size = (lake.folder / "f.parquet").stat().st_size
     size = {"true size": true_size, "no size": 0, "too small": 300}[claimed_size]
@@ -248,7 +244,7 @@ def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, remaining_r
     assert lake.read(MIXED.schema, **options)["_row_index"].to_pylist() == remaining_rows
 
 
-def test_several_equality_deletes_combine_and_may_name_constant_and_missing_columns(lake):
+def test_several_equality_deletes_combine_and_may_name_partition_columns_and_missing_columns(lake):
     lake.add(pa.table({"a": [1, 2, 3]}), partition_values={"day": "x"})
     schema = struct_of(a=LONG, day=STRING, new=STRING)
     deletes = (

@@ -22,14 +22,6 @@ def test_the_usual_texts_need_no_parser(monkeypatch, text):
 
 
 def test_other_texts_are_parsed():
-    assert counts(
-        '{"minValues":{},"numRecords":7}', "{}", None, "broken", '{"numRecords":"x"}', '{"numRecords":1.5}'
-    ) == [
-        7,
-        None,
-        None,
-        None,
-        None,
-        None,
-    ]
+    texts_without_count = ["{}", None, "broken", '{"numRecords":"x"}', '{"numRecords":1.5}']
+    assert counts('{"minValues":{},"numRecords":7}', *texts_without_count) == [7, None, None, None, None, None]
     assert counts('{"minValues":{},"numRecords":7}', '{"numRecords":8}') == [7, 8]

@@ -30,7 +30,7 @@ from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
 from tests.support.lake import comparison
-from tests.support.skipping import conjunction, negation
+from tests.support.skipping import conjunction, files_table, negation
 
 TYPES = {
     "i": PrimitiveType("long"),
@@ -174,10 +174,10 @@ def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
         ("\ufffd", "\U0001f600"),
     ],
 )
-def test_a_truncated_maximum_bounds_all_values_with_its_prefix(high, value):
+def test_a_file_with_a_truncated_maximum_may_have_each_value_with_its_prefix(high, value):
     for predicate in (comparison("s", "=", value), comparison("s", ">=", value), StartsWith(("s",), value)):
         assert file_test(predicate).may_match(NO_PARTITION, stats_with("s", "a", high))
-    if high != "\ufffd":
+    if high != "\ufffd":  # its prefix is empty
         above = "\U0010ffff" + value
         assert not file_test(comparison("s", "=", above)).may_match(NO_PARTITION, stats_with("s", "a", high))
 
@@ -262,18 +262,6 @@ def test_a_decimal_that_was_clamped_to_64_bits_is_not_a_bound():
     beyond = comparison("m", "=", Decimal("999999999999999999.00") * 100)
     assert file_test(beyond).may_match(NO_PARTITION, stats_with("m", 0, 2**63 - 1))
     assert file_test(comparison("m", "<", -(10**19))).may_match(NO_PARTITION, stats_with("m", -(2**63), 0))
-
-
-def files_table(*files):
-    return pa.table(
-        {
-            "path": [f"f{number}" for number in range(len(files))],
-            "partitionValues": pa.array(
-                [list(values.items()) for values, _ in files], pa.map_(pa.string(), pa.string())
-            ),
-            "stats": pa.array([stats for _, stats in files], pa.string()),
-        }
-    )
 
 
 FILES = files_table(

@@ -32,7 +32,7 @@ from deltalite.protocol.schema import StructField, StructType
 from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
 from tests.support.raw_json import to_text
-from tests.support.skipping import DIGITS, KINDS, WIDENED, ColumnKind, Writer, nullable, predicates, truth
+from tests.support.skipping import DIGITS, KINDS, WIDENED, ColumnKind, Writer, files_table, nullable, predicates, truth
 
 pytestmark = pytest.mark.slow
 
@@ -199,7 +199,9 @@ def parquet_of(shape, rows):
                 )
         records.append(record)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(records, schema=schema_to_arrow(shape.table.data)), sink, row_group_size=2)
+    pq.write_table(
+        pa.Table.from_pylist(records, schema=schema_to_arrow(shape.table.data_columns)), sink, row_group_size=2
+    )
     return sink.getvalue()
 
 
@@ -209,7 +211,7 @@ def library_stats(draw, shape, rows, deleted_rows):
     footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted_rows)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
     settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
-    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data), settings_of_table))
+    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data_columns), settings_of_table))
 
 
 def no_stats(_shape, _rows, _deleted):
@@ -235,32 +237,21 @@ def cases(draw, stats, shapes):
     return shape, files, draw(predicates(shape.columns, [row for file in files for row in file.rows]))
 
 
-def files_table(files):
-    return pa.table(
-        {
-            "path": [str(number) for number in range(len(files))],
-            "partitionValues": pa.array(
-                [list(f.partition_values.items()) for f in files], pa.map_(pa.string(), pa.string())
-            ),
-            "stats": pa.array([f.stats for f in files], pa.string()),
-        }
-    )
-
-
 MASKS = {True: TRUE, False: FALSE, None: NULL}
 
 
 def check(shape: Shape, files: list[File], predicate: Predicate) -> None:
     """Check that each truth value of a row is a possible outcome, and that pruning keeps the files that may match."""
     test = FileTest(predicate, shape.table)
-    kept_paths = set(prune(files_table(files), predicate, shape.table)["path"].to_pylist())
-    for number, file in enumerate(files):
+    all_files = files_table(*((file.partition_values, file.stats) for file in files))
+    kept_paths = set(prune(all_files, predicate, shape.table)["path"].to_pylist())
+    for path, file in zip(all_files["path"].to_pylist(), files, strict=True):
         truths = {truth(predicate, row, unknown) for row in file.rows for unknown in MASKS}
         possible = test.possible_outcomes(file.partition_values, file.stats)
         for truth_value in truths:
             assert possible & MASKS[truth_value], f"{truth_value} is not among {possible}"
-        assert True not in truths or str(number) in kept_paths
-        assert (str(number) in kept_paths) == test.may_match(file.partition_values, file.stats)
+        assert True not in truths or path in kept_paths
+        assert (path in kept_paths) == test.may_match(file.partition_values, file.stats)
 
 
 def of_one_kind(kind):

@@ -176,7 +176,7 @@ NESTED = pa.table(
 )
 
 
-def test_statistics_nest_like_structs_keep_dotted_names_and_omit_lists_and_maps():
+def test_statistics_have_the_members_of_structs_and_dotted_names_but_no_lists_and_maps():
     assert stats(NESTED) == {
         "numRecords": 2,
         "minValues": {"st.a": 7, "st": {"a": 1, "in": {"b c": "x"}}, "last": 3},
