@@ -10,6 +10,7 @@ import pytest
 
 from deltalite.commands.merge import command
 from deltalite.commands.row_changes import files, selected_rows
+from deltalite.spark.merge import matching
 from deltalite.spark.row_changes import selecting
 from deltalite.spark.scan import row_positions
 from tests.support.merging import merge_into
@@ -94,7 +95,7 @@ def table_scans(monkeypatch):
     return file_counts
 
 
-@pytest.mark.parametrize("max_few_positions", [row_positions.MAX_FEW_POSITIONS, 0])
+@pytest.mark.parametrize("max_few_positions", [row_positions.MAX_FEW_POSITIONS, 5, 0])
 @pytest.mark.parametrize(
     ("changes", "properties", "by_source", "num_scans"),
     [
@@ -111,7 +112,7 @@ def table_scans(monkeypatch):
 def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_values(
     spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_few_positions
 ):
-    monkeypatch.setattr(command, "MAX_FEW_POSITIONS", max_few_positions)
+    monkeypatch.setattr(matching, "MAX_FEW_POSITIONS", max_few_positions)
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=properties)
     source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "8L, -1", "12L, 12")
@@ -134,9 +135,13 @@ def test_a_struct_of_the_source_may_have_the_alias_of_the_table_as_its_name(spar
     assert rows(table) == [(0, 0), (1, 7), (2, 0), (3, 0)], "target.v is the column of the table"
 
 
-def test_the_search_for_few_positions_returns_the_same_positions_as_the_bitmaps(spark):
+def test_each_way_to_collect_positions_returns_the_same_positions(spark):
     frame = spark.sql("SELECT id % 7 AS file, id * 7919 % 100000 AS row FROM range(0, 5000, 1, 3) WHERE id % 7 <> 4")
-    few = dict(row_positions.few_positions_by_file(frame, file="file", row="row"))
-    assert few == dict(row_positions.positions_by_file(frame, file="file", row="row"))
-    assert sorted(few) == [0, 1, 2, 3, 5, 6]
-    assert not dict(row_positions.few_positions_by_file(frame.where("row < 0"), file="file", row="row"))
+    expected = {
+        file: sorted(number * 7919 % 100000 for number in range(file, 5000, 7)) for file in range(7) if file != 4
+    }
+    for rows_in_files in (row_positions.MAX_FEW_POSITIONS, row_positions._MAX_ROWS_IN_ONE_COLLECTION, None):
+        positions = row_positions.positions_by_file(frame, file="file", row="row", rows_in_files=rows_in_files)
+        assert {file: rows.to_pylist() for file, rows in positions} == expected
+        no_rows = frame.where("row < 0")
+        assert not dict(row_positions.positions_by_file(no_rows, file="file", row="row", rows_in_files=rows_in_files))

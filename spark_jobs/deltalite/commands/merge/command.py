@@ -45,7 +45,7 @@ from deltalite.commands.row_changes.plan import (
     uses_deletion_vectors,
 )
 from deltalite.commands.write import write
-from deltalite.log.file_table import key_column
+from deltalite.log.file_table import bytes_of, key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
@@ -66,7 +66,7 @@ from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, file_numbers, scan_addressed
-from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS, few_positions_by_file, positions_by_file
+from deltalite.spark.scan.row_positions import positions_by_file, positions_of_addresses
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
 
@@ -184,7 +184,14 @@ class MergePlan:
         """Match the rows, and yield the row change of the merge."""
         base, merge, columns = self.base, self.merge, self.merge.columns
         rows = self._rows_of(self.candidates)
-        with find_matches(rows.frame, merge, self.on, on_text=self.request.on, root=base.store.root) as all_matches:
+        with find_matches(
+            rows.frame,
+            merge,
+            self.on,
+            target_bytes=bytes_of(self.candidates),
+            on_text=self.request.on,
+            root=base.store.root,
+        ) as all_matches:
             if not _allows_several_matches(merge.actions):
                 check_single_matches(all_matches, self.on, columns)
             matches = all_matches.one_for_each_row(columns)
@@ -252,9 +259,12 @@ class MergePlan:
         """Yield the positions of the rows that the pairs change, by the position of the file in `files`."""
         columns = self.merge.columns
         numbers = file_numbers(self.base, files)
-        # `matches.count` also counts pairs that change no row.
-        collect = few_positions_by_file if matches.count <= MAX_FEW_POSITIONS else positions_by_file
-        positions_of_files = collect(matches.changing_pairs(columns), file=columns.pair_file, row=columns.pair_row)
+        addresses = matches.changed_addresses()
+        if addresses is not None:
+            positions_of_files = positions_of_addresses(addresses)
+        else:
+            pairs = matches.changing_pairs(columns)
+            positions_of_files = positions_by_file(pairs, file=columns.pair_file, row=columns.pair_row)
         return ((numbers[number], positions) for number, positions in positions_of_files)
 
     def _inserts(self, matches: Matches) -> NewRows | None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
@@ -28,9 +30,14 @@ from deltalite.spark.row_changes.joining import Size, broadcast_if_small
 from deltalite.spark.row_changes.row_actions import action_number
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS
 
 _MAX_SHOWN_CHARACTERS = 200
 _MAX_SHOWN_ROWS = 3
+# Spark's default for `spark.sql.files.maxPartitionBytes`.
+_TASK_BYTES = 128 * 1024 * 1024
+# The lower 33 bits of `monotonically_increasing_id` count the rows of a task from 0.
+_NUMBER_IN_TASK = 2**33 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,21 +88,29 @@ class FileMatches:
 class Matches:
     """All pairs of matching rows, their number, and the counts of each file by file number.
 
-    A pair has the columns of `SourceRows.frame`, `pair_file`, `pair_row` and `pair_action`.
+    A pair has the columns of `SourceRows.frame`, `pair_file`, `pair_row` and `pair_action`. `addresses` has the columns
+    `file` (int64), `row` (int64) and `action` (int32, may be null) of all pairs; it is None if there are many pairs.
     """
 
     pairs: DataFrame
     count: int
     by_file: Mapping[int, FileMatches]
+    addresses: pa.Table | None
 
     def changing_pairs(self, columns: RowColumns) -> DataFrame:
         """Return the pairs to which an action applies."""
         return self.pairs.where(column_named(columns.pair_action).isNotNull())
 
+    def changed_addresses(self) -> pa.Table | None:
+        """Return the addresses of the rows to which an action applies, each once; None if there are many pairs."""
+        if self.addresses is None:
+            return None
+        return self.addresses.filter(pc.field("action").is_valid()).group_by(["file", "row"]).aggregate([])
+
     def one_for_each_row(self, columns: RowColumns) -> Matches:
         """Return the matches with only one, arbitrary pair for each target row.
 
-        `count` and `by_file` still have the numbers of all pairs.
+        `count`, `by_file` and `addresses` are still those of all pairs.
         """
         if not any(counts.rows_with_several_matches for counts in self.by_file.values()):
             return self
@@ -104,7 +119,7 @@ class Matches:
 
 @contextmanager
 def find_matches(
-    target: DataFrame, merge: ResolvedMerge, on: JoinCondition, *, on_text: str, root: str
+    target: DataFrame, merge: ResolvedMerge, on: JoinCondition, *, target_bytes: int, on_text: str, root: str
 ) -> Iterator[Matches]:
     """Match addressed target rows with source rows, and yield the matches.
 
@@ -112,6 +127,7 @@ def find_matches(
         target: rows of the table, with the columns `file` and `row`.
         merge: the merge, with the source rows.
         on: the condition ON.
+        target_bytes: the size of the files of `target`.
         on_text: the SQL of `on`, for errors.
         root: the address of the table, for errors.
 
@@ -130,13 +146,58 @@ def find_matches(
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with reading_table(root), computing("on", on_text):
-            by_file = _counts_by_file(pairs, list(merge.actions.matched), columns)
-        yield Matches(pairs=pairs, count=sum(counts.pair_count for counts in by_file.values()), by_file=by_file)
+            addresses = _few_addresses(pairs, columns, target_bytes) if source.size.count <= MAX_FEW_POSITIONS else None
+            action_numbers = list(merge.actions.matched)
+            if addresses is None:
+                by_file = _count_by_file(pairs, action_numbers, columns)
+            else:
+                by_file = _counts_of_addresses(addresses, action_numbers)
+        pair_count = sum(counts.pair_count for counts in by_file.values())
+        yield Matches(pairs=pairs, count=pair_count, by_file=by_file, addresses=addresses)
     finally:
         pairs.unpersist()
 
 
-def _counts_by_file(pairs: DataFrame, action_numbers: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
+def _few_addresses(pairs: DataFrame, columns: RowColumns, target_bytes: int) -> pa.Table | None:
+    """Compute and return `Matches.addresses` in one Spark job without a shuffle; None if there are many pairs.
+
+    Each Spark task sends the addresses of a limited number of pairs to the driver. If a task reaches this limit, the
+    result is None. `pairs` are persisted, so they are computed only once.
+    """
+    task_count = pairs.sparkSession.sparkContext.defaultParallelism + target_bytes // _TASK_BYTES
+    max_pairs_of_task = max(1, MAX_FEW_POSITIONS // task_count)
+    numbered_pairs = pairs.select(
+        column_named(columns.pair_file).alias("file"),
+        column_named(columns.pair_row).alias("row"),
+        column_named(columns.pair_action).alias("action"),
+        F.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK).alias("number"),
+    )
+    addresses = numbered_pairs.where(F.col("number") < max_pairs_of_task).toArrow()
+    if pc.max(addresses["number"]).as_py() == max_pairs_of_task - 1:
+        return None
+    return addresses.drop_columns("number")
+
+
+def _counts_of_addresses(addresses: pa.Table, action_numbers: Sequence[int]) -> dict[int, FileMatches]:
+    """Return the counts of all files from the addresses of all pairs."""
+    rows = addresses.group_by(["file", "row"]).aggregate([([], "count_all"), ("action", "min")])
+    rows = rows.append_column("several", pc.greater(rows["count_all"], 1))
+    files = rows.group_by("file").aggregate([("count_all", "sum"), ("several", "sum")])
+    counts_of_actions = rows.group_by(["file", "action_min"]).aggregate([([], "count_all")])
+    by_action = {
+        (counts["file"], counts["action_min"]): counts["count_all"] for counts in counts_of_actions.to_pylist()
+    }
+    return {
+        counts["file"]: FileMatches(
+            pair_count=counts["count_all_sum"],
+            rows_with_several_matches=counts["several_sum"],
+            by_action={number: by_action.get((counts["file"], number), 0) for number in action_numbers},
+        )
+        for counts in files.to_pylist()
+    }
+
+
+def _count_by_file(pairs: DataFrame, action_numbers: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
     """Compute the counts of all files in one Spark job."""
     address = [column_named(columns.pair_file).alias("file"), column_named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*address).agg(

@@ -2,7 +2,7 @@
 
 The number of rows in the files decides how `positions_by_file` collects the positions:
 
-1. Few rows: Spark transfers the address of each row, in one job without a shuffle (`few_positions_by_file`).
+1. Few rows: Spark transfers the address of each row, in one job without a shuffle.
 2. More rows: Spark builds bitmaps of 32,768 positions each, and the driver collects all bitmaps at once. They take at
    most an eighth of a byte per row of a file.
 3. Very many rows, or an unknown number: as case 2, but the driver holds the bitmaps of one Spark partition at a time.
@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.spark.columns.names import column_named
 
 MAX_FEW_POSITIONS = 250_000
-"""The limit of `few_positions_by_file`. The addresses take 4 MB of `spark.driver.maxResultSize`."""
+"""The limit of case 1. The addresses take 4 MB of `spark.driver.maxResultSize`."""
 
 # The limit of case 2. The bitmaps take 12.5 MB of `spark.driver.maxResultSize`.
 _MAX_ROWS_IN_ONE_COLLECTION = 100_000_000
@@ -41,7 +41,8 @@ def positions_by_file(
     number of all rows in the files, None if it is unknown. If it is too small, the driver may need more memory.
     """
     if rows_in_files is not None and rows_in_files <= MAX_FEW_POSITIONS:
-        yield from few_positions_by_file(rows, file=file, row=row)
+        addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
+        yield from positions_of_addresses(addresses)
         return
     position_from_1 = column_named(row) + 1
     bitmaps = rows.groupBy(
@@ -59,9 +60,11 @@ def positions_by_file(
         )
 
 
-def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
-    """Yield the same as `positions_by_file` for at most `MAX_FEW_POSITIONS` rows, in one Spark job."""
-    addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
+def positions_of_addresses(addresses: pa.Table) -> Iterator[tuple[int, pa.Int64Array]]:
+    """Yield each file number with the positions of its rows, strictly increasing.
+
+    `addresses` has the columns `file` and `row` (both int64), without nulls, and no address twice.
+    """
     addresses = addresses.sort_by([("file", "ascending"), ("row", "ascending")]).combine_chunks()
     counts = pc.value_counts(addresses["file"])  # in the order of the files, because the addresses are sorted
     first = 0
