@@ -30,7 +30,7 @@ def cancel_jobs_until(has_ended: Callable[[float], bool], context: SparkContext)
     the work has ended.
     """
     while True:
-        with suppress(Exception):  # Spark may have ended, and an error of the caller must propagate
+        with suppress(Exception):  # Spark may have ended, and its error must not replace an error of the caller
             context.cancelAllJobs()
         if has_ended(_CANCEL_PAUSE_SECONDS):
             return

@@ -230,14 +230,14 @@ def _added_fields(
 ) -> Iterator[StructField]:
     """Yield the added columns, with the types that the table has or gets."""
     valid_from = None if base is None else base.find(request.valid_from)
-    table_type = sequence_type if valid_from is None else valid_from.type
-    event_fields = [StructField(EVENT_SEQUENCE, table_type), StructField(EVENT_DELETED, PrimitiveType("boolean"))]
+    stored_type = sequence_type if valid_from is None else valid_from.type
+    event_fields = [StructField(EVENT_SEQUENCE, stored_type), StructField(EVENT_DELETED, PrimitiveType("boolean"))]
     if untracked:
         value_types = new_table_schema(StructType(tuple(field for field in values if field.name in untracked)))
         event_fields.append(StructField(EVENT_VALUES, value_types))
     types: dict[str, DataType] = {
-        request.valid_from: table_type,
-        request.valid_to: table_type,
+        request.valid_from: stored_type,
+        request.valid_to: stored_type,
         request.current: PrimitiveType("boolean"),
         request.events: ArrayType(StructType(tuple(event_fields))),
     }
