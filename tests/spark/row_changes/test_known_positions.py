@@ -33,7 +33,7 @@ def searches(monkeypatch):
 
 
 @pytest.mark.parametrize(("max_positions", "num_searches"), [(selecting.MAX_POSITIONS, 0), (4, 3)])
-def test_positions_are_searched_again_only_if_there_are_too_many(
+def test_only_too_many_positions_are_searched_again(
     spark, tmp_path, monkeypatch, searches, max_positions, num_searches
 ):
     monkeypatch.setattr(selecting, "MAX_POSITIONS", max_positions)
@@ -108,7 +108,7 @@ def table_scans(monkeypatch):
     ],
     ids=["all columns", "values of the source", "values of the table", "feed", "row ids", "no pair", "no vectors"],
 )
-def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_something(
+def test_a_merge_reads_the_table_again_for_data_that_its_pairs_lack(
     spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_few_positions
 ):
     monkeypatch.setattr(command, "MAX_FEW_POSITIONS", max_few_positions)

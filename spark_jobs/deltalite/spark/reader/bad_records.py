@@ -257,8 +257,8 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
     rows = compute_once(rows)
     by_path = addresses_by_path(addresses)
     paths = [row[0] for row in rows.select(PATH).distinct().collect()]
-    names = [address_of(path, by_path) for path in paths]
-    files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})
+    file_addresses = [address_of(path, by_path) for path in paths]
+    files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(file_addresses, pa.string())})
     return rows.join(F.broadcast(spark.createDataFrame(files)), PATH).select(
         FILE,
         F.lit(None).cast("bigint").alias(LINE),

@@ -68,7 +68,7 @@ class RecordSchema:
 
     @property
     def line_format(self) -> LineFormat | None:
-        """How the lines of the files are read, or None if a record is not a line that Spark can decode."""
+        """The result of `line_format_of` for the source."""
         return line_format_of(self.source)
 
     @property

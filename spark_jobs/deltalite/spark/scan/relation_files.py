@@ -1,4 +1,4 @@
-"""The files of one native relation, with the numbers of the files and the columns that the log gives to their rows.
+"""The files of one relation, with the partition values and the other values that the log has for each file.
 
 - Partition values come from the log, not from directory names. If all files of each directory share their values, the
   relation has partitions, and Spark prunes them. Otherwise (random prefixes) the values are joined by file.

@@ -110,10 +110,10 @@ def _with_row_numbers(events: DataFrame, layout: Layout) -> DataFrame:
     is_other = previous_deleted.isNull() | previous_deleted | ~tracked.eqNullSafe(F.lag(tracked).over(in_order))
     with_begins = events.select(
         "*",
-        F.max(~F.col(DELETED)).over(_by_key()).alias("has_row"),
-        (~F.col(DELETED) & is_other).alias("begins_row"),
+        F.max(~F.col(DELETED)).over(_by_key()).alias("has_live_event"),
+        (~F.col(DELETED) & is_other).alias("begins_live_row"),
         F.row_number().over(in_order).alias("number"),
-    ).withColumn("begins", F.col("begins_row") | (~F.col("has_row") & (F.col("number") == 1)))
+    ).withColumn("begins", F.col("begins_live_row") | (~F.col("has_live_event") & (F.col("number") == 1)))
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     row_count = F.sum(F.col("begins").cast("int")).over(so_far)
     return with_begins.withColumn("row_count", row_count).select(

@@ -151,7 +151,7 @@ class StagedWrite:
 
     Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
     keeps. `is_first_write` says that the table has no version yet. On an object store, only a first write has a staging
-    folder. The folder marks the files of a killed write (`foreign_entry`), and costs about a dozen requests.
+    folder. It shows that other files are from a killed write (`foreign_entry`), and costs about a dozen requests.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout, *, is_first_write: bool = False) -> None:
