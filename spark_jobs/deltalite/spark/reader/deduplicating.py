@@ -2,7 +2,7 @@
 
 Nulls in a key equal each other, as in GROUP BY. A null in `order_by` is lower than any value, as in Spark's ORDER BY.
 The choice does not depend on the order in which Spark reads the rows. If several different rows of a key could be kept,
-the query fails in the pass that computes the rows.
+the query fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltalite.spark.runtime.errors import raise_ambiguous_rows
 
 
 def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
-    """Return the rows that the rule keeps; all rows without a rule.
+    """Return the rows that the rule keeps; without a rule, all rows.
 
     A query on the result fails if rows of a key differ, and `order_by` does not decide between them. `data_error`
     converts this failure to an `AmbiguousRowsError`.

@@ -144,7 +144,7 @@ class FileLoader:
 
         Args:
             addresses: the files.
-            schema: the columns, or their DDL; None if Spark infers them. Only for a `StructType` of the protocol, the
+            schema: the columns, or their DDL; None if Spark infers them. If it is a `StructType` of the protocol, the
                 loader reads some types as texts and converts them.
             options: options of Spark's reader. The options of the source take precedence.
             as_lines: how to read JSON files as lines, None for Spark's reader.

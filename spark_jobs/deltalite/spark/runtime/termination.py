@@ -57,7 +57,7 @@ class Termination:
         signal.signal(signal.SIGTERM, self._old_handler)
 
     def watch(self, spark: SparkSession) -> None:
-        """Make a later SIGTERM cancel Spark's jobs, and raise `SystemExit` only after a running call to the JVM.
+        """Let SIGTERM cancel Spark's jobs, and delay `SystemExit` until a running call to the JVM has ended.
 
         If PySpark lacks the attributes that this needs, `SystemExit` interrupts the call, and no job is cancelled.
         """
