@@ -77,7 +77,7 @@ def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, relation_kind):
     filtered = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
     plan = physical_plan(filtered)
     assert "GreaterThan(p2,15)" in plan and "ReadSchema: struct<p2:bigint>" in plan
-    # Only a relation of Spark's internals knows the partition columns, so only its plan lists filters on them.
+    # Only the native relation knows the partition columns, so only its plan lists filters on them.
     assert ("PartitionFilters: [isnotnull(p1" in plan) is (relation_kind == "native")
     assert [tuple(row) for row in filtered.collect()] == [(20,)]
 

@@ -54,7 +54,7 @@ def plain_value(value):
 
 
 @pytest.mark.parametrize("name", one_per_feature("read", at_most=20))
-def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, golden, name):
+def test_each_version_of_a_table_gives_the_expected_rows(spark, golden, name):
     expected = golden / "expected" / name
     try:
         latest_rows = rows_of_table(spark, golden, name)
@@ -92,7 +92,7 @@ def test_a_read_of_missing_data_files_is_an_error(spark, golden, name):
 
 
 @pytest.mark.parametrize("name", table_names("either", "read-count-only"))
-def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(spark, golden, name):
+def test_a_table_on_which_readers_differ_gives_the_expected_rows_or_an_error(spark, golden, name):
     try:
         rows = rows_of_table(spark, golden, name)
     except DeltaLiteError:

@@ -34,7 +34,7 @@ def searches(monkeypatch):
 
 
 @pytest.mark.parametrize(("max_positions", "num_searches"), [(selecting.MAX_POSITIONS, 0), (4, 3)])
-def test_positions_are_searched_again_only_if_there_are_too_many(
+def test_only_too_many_positions_are_searched_again(
     spark, tmp_path, monkeypatch, searches, max_positions, num_searches
 ):
     monkeypatch.setattr(selecting, "MAX_POSITIONS", max_positions)

@@ -35,10 +35,7 @@ def template(spark, tmp_path_factory):
 
 @pytest.fixture
 def race(spark, template, tmp_path, monkeypatch):
-    """Return `race(change, winning_change)`, which commits `winning_change` between the plan and commit of `change`.
-
-    The table has one file with the ids 0 to 9.
-    """
+    """Return `race(change, winning_change)`, which commits `winning_change` between the plan and commit of `change`."""
     table = tmp_path / "t"
 
     def run(change, winning_change, properties=VECTORS, **options):

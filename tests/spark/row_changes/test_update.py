@@ -53,7 +53,7 @@ INITIAL_ROWS_QUERY = """SELECT * FROM VALUES
 
 
 def with_dictionaries(value):
-    """A value with each Spark row in it as a dictionary."""
+    """A value, with dictionaries in place of Spark rows."""
     if isinstance(value, Row):
         value = value.asDict()
     return {name: with_dictionaries(member) for name, member in value.items()} if isinstance(value, dict) else value

@@ -43,7 +43,7 @@ def test_a_race_for_the_first_run_creates_one_table_with_the_rows_of_both(spark,
 
 
 RACES = {
-    # No row of the table has the key, and the two runs add rows with other values of `valid_from`.
+    # No row of the table has the key. The two runs add rows with different values of `valid_from`.
     "new key": ([Event(9, 3, "b", "x")], [Event(9, 2, "a", "x")]),
     # This run repeats the name at sequence 5. The rival changes it at sequence 3.
     "repeated values": ([Event(1, 5, "a", "y")], [Event(1, 3, "b", "x")]),
@@ -160,7 +160,7 @@ def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, ta
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("options", [{"scd_type": 1}, {"scd_type": 2, "track": ("name",)}], ids=["type 1", "type 2"])
-def test_the_error_names_a_row_of_the_table_without_a_begin(spark, table, options):
+def test_the_error_names_a_row_of_the_table_without_a_sequence(spark, table, options):
     options = EVENT_OPTIONS | options
     apply_rows(spark, table, query_of(BEGIN), **options)
     update_rows(spark, table, {"valid_from": "NULL"}, "id = 1")

@@ -10,7 +10,7 @@ from deltalite import DeltaTable
 from deltalite.errors import SourceError
 from deltalite.inspection.verify import verify
 from deltalite.protocol.paths import HIVE_NULL
-from deltalite.spark.write.long_values import folder_text, long_values
+from deltalite.spark.write.long_values import folder_text, values_of_stand_ins
 from deltalite.storage.local import LocalLogStore
 from tests.support.packing import assert_all_readers_agree, rows_by_version
 from tests.support.tables import data_files, delta_rs_rows, optimize_table, rows, spark_rows, update_rows, write_rows
@@ -85,6 +85,6 @@ def test_a_source_whose_long_partition_values_change_between_reads_is_rejected(s
     frame = spark.createDataFrame([("b" * 300,), ("short",)], "p STRING")
     texts = {"p": F.col("p")}
     (folder,) = (row[0] for row in frame.select(folder_text(F.col("p"), "p")).collect() if row[0] != "short")
-    assert long_values([folder, "short", None], frame, texts, ()) == {folder: "b" * 300}
+    assert values_of_stand_ins([folder, "short", None], frame, texts, ()) == {folder: "b" * 300}
     with pytest.raises(SourceError, match=r"cannot be folder names\. The second read lacked 1 of"):
-        long_values([folder, "long-value-of-rows-before"], frame, texts, ())
+        values_of_stand_ins([folder, "long-value-of-rows-before"], frame, texts, ())

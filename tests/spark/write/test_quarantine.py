@@ -104,7 +104,7 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
         quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
     )
 
-    def check_halves(table, run):
+    def write_and_check(table, run):
         result = write_rows(
             spark, table, f"{query} -- {run}", run=run, mode="overwrite", overwrite_schema=True, optimize_write=True,
             properties=properties, **audits,
@@ -121,11 +121,11 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
         assert all((row["audit"] == "low") == (row["record"]["draw"] < 30) for row in rejected)
 
     properties = {}
-    check_halves(tmp_path / "local", "local")
+    write_and_check(tmp_path / "local", "local")
     properties = {"delta.columnMapping.mode": "name"}
-    check_halves(tmp_path / "mapped", "mapped")
+    write_and_check(tmp_path / "mapped", "mapped")
     monkeypatch.setattr(type(folder_of(spark, str(tmp_path))), "has_cheap_rename", False)  # as on an object store
-    check_halves(tmp_path / "in place", "in place")
+    write_and_check(tmp_path / "in place", "in place")
     assert all("rejected=no/" in str(file) for file in data_files(tmp_path / "in place"))
     uncommitted = [file for file in folder_content(tmp_path / "in place") if re.search(r"rejected=[01]+/part-", file)]
     assert not uncommitted, "the table keeps no file with rejected rows"

@@ -47,7 +47,7 @@ def template(spark, tmp_path_factory):
 def race(spark, template, tmp_path, monkeypatch):
     """Return `race(write, rival, level)`, which runs `rival` between the plan and the commit of `write`.
 
-    Both are the options of a write. The table has the id 1 in the partition `a` and the id 50 in `b`.
+    `write` and `rival` are options of writes.
     """
     table = tmp_path / "t"
 
@@ -63,7 +63,7 @@ def race(spark, template, tmp_path, monkeypatch):
 
 @pytest.mark.sample("rows by statistics", "the partitions written")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, replacement):
+def test_a_replacement_commits_if_a_rival_added_rows_that_it_does_not_replace(race, replacement):
     write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
     result, info = race(write, {"query": values("id, day", "77, 'b'")})
     assert (result.version, result.read_version, info["isolationLevel"]) == (2, 0, "Serializable")
@@ -72,7 +72,7 @@ def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, 
 
 @pytest.mark.sample("rows by statistics", "the partitions written")
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_a_replacement_conflicts_with_rows_that_it_should_have_replaced(race, replacement):
+def test_a_replacement_conflicts_if_a_rival_added_rows_that_it_replaces(race, replacement):
     write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
     with pytest.raises(ConcurrentAppendException, match=r"version 1 .* day=a"):
         race(write, {"query": values("id, day", "5, 'a'")})

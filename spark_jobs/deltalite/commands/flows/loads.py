@@ -33,7 +33,7 @@ from deltalite.requests import CommitRequest, OnChange, Source, WriteRequest
 from deltalite.results import FlowRange, OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import source_store
-from deltalite.spark.reader.changes import check_names_no_version
+from deltalite.spark.reader.changes import refuse_versioned_path
 from deltalite.spark.reader.incremental import SourceLoad
 from deltalite.spark.reader.sources import QueryRows, query_rows
 from deltalite.storage.locations import is_same_table
@@ -177,7 +177,7 @@ def plan_loads(spark: SparkSession, request: CommitRequest, lost_files: LostFile
     source_loads: dict[str, SourceLoad] = {}
     for name, source in sources.items():
         address = source.path or ""
-        check_names_no_version(address)
+        refuse_versioned_path(address)
         if is_same_table(address, request.table):
             raise InvalidRequestError(
                 f"The incremental source '{name}' is the table {request.table} itself, so each load would create new "

@@ -178,7 +178,7 @@ class _Writer:
         if touched.positions is not None:
             deletions = touched.positions()
         else:
-            positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
+            positions_of_files = positions_by_file(touched.rows.addresses(), file=columns.file, row=columns.row)
             deletions = ((touched.scanned.numbers[file], positions) for file, positions in positions_of_files)
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 

@@ -25,7 +25,6 @@ TEXT_SETTINGS = {
     "spark.sql.files.openCostInBytes": "4MB",
     "spark.sql.legacy.codingErrorAction": "true",  # replaces invalid bytes, as Spark's readers do
 }
-"""The caller of `numbered_lines` must apply these settings to the call and to the query."""
 FILE, LINE, TEXT = "file", "line", "_deltalite_text"
 _PATH, _BLOCK, _ID, _FIRST_ID, _FIRST_LINE, _HEADER_ID = "path", "block", "id", "first_id", "first_line", "header_id"
 CSV_BLANK, JSON_BLANK = r"\x00-\x20", r"\t\r\n\x20"
@@ -139,8 +138,8 @@ def _lines(spark: SparkSession, addresses: Sequence[str], line_format: LineForma
 
 def has_content(line_format: LineFormat) -> Column:
     """Whether the line is neither blank nor a comment."""
-    has_content = F.col(TEXT).rlike(f"[^{line_format.blank}]")
-    return has_content if line_format.comment is None else has_content & ~F.col(TEXT).startswith(line_format.comment)
+    has_text = F.col(TEXT).rlike(f"[^{line_format.blank}]")
+    return has_text if line_format.comment is None else has_text & ~F.col(TEXT).startswith(line_format.comment)
 
 
 def _count_blocks(lines: DataFrame, line_format: LineFormat) -> list[tuple[str, int, int, int, int | None]]:

@@ -139,9 +139,9 @@ def csv_patterns(options: Mapping[str, str]) -> tuple[str, str | None]:
     quote_pattern, escape_pattern = _escaped(quote), _escaped(escape)
     two_quotes = f"{quote_pattern}{quote_pattern}"
     # Possessive quantifiers, because Java's matcher would need a deep stack for a long text.
-    plain = f"[^{quote_pattern}{escape_pattern}]*+"
-    escaped = two_quotes if escape in ("", quote) else f"(?:{two_quotes}|{escape_pattern}.)"
-    quoted_text = f"{quote_pattern}{plain}(?:{escaped}{plain})*+{quote_pattern}"
+    other_text = f"[^{quote_pattern}{escape_pattern}]*+"
+    inner_quote = two_quotes if escape in ("", quote) else f"(?:{two_quotes}|{escape_pattern}.)"
+    quoted_text = f"{quote_pattern}{other_text}(?:{inner_quote}{other_text})*+{quote_pattern}"
     return pattern, f"(?s)(^|{pattern})\\s*+{quoted_text}"
 
 

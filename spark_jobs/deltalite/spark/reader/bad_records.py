@@ -8,9 +8,9 @@ A record is bad if it does not fit the schema with which the files are read. The
 
 Both steps parse whole records, even if the query needs only some columns.
 
-Spark's readers parse bytes, and its functions parse texts. Their results can differ, for example for invalid UTF-8. If
-the second query finds another number of bad records than the first query, Spark's reader returns them, without line
-numbers.
+The first query uses Spark's readers, which parse bytes. The second uses Spark's functions, which parse texts. Their
+results can differ, for example for invalid UTF-8. If the numbers of bad records differ, Spark's reader returns the bad
+records, without line numbers.
 
 If Spark reports no observation, because it has optimized the step away, a separate query observes all files.
 """
@@ -104,7 +104,7 @@ class _Part:
         names = self.schema.columns.names
         is_bad = F.col(CORRUPT).isNotNull() | self.schema.is_unfit(column_named)
         key = observed_key(F.col(PATH), len(self.schema.addresses))
-        # This metric names all columns. Otherwise Spark would not parse the columns that the query does not need.
+        # The last metric reads all columns. Otherwise Spark would not parse the columns that the query does not need.
         is_null = F.array(*(column_named(name).isNull() for name in names))
         observed = self.read(self.schema.addresses).observe(
             self._observation,
@@ -114,7 +114,7 @@ class _Part:
             F.to_json(F.collect_set(F.when(is_bad, key))).alias("files"),
             F.max(F.array_contains(is_null, F.lit(True))).alias("columns"),
         )
-        self.good_rows = self.schema.known_values(observed.where(~is_bad).drop(CORRUPT, PATH))
+        self.good_rows = self.schema.without_unknown_columns(observed.where(~is_bad).drop(CORRUPT, PATH))
 
 
 class RecordSeparation:
@@ -257,8 +257,8 @@ def _records_of_reader(spark: SparkSession, part: _Part, addresses: Sequence[str
     rows = compute_once(rows)
     by_path = addresses_by_path(addresses)
     paths = [row[0] for row in rows.select(PATH).distinct().collect()]
-    names = [address_of(path, by_path) for path in paths]
-    files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(names, pa.string())})
+    file_addresses = [address_of(path, by_path) for path in paths]
+    files = pa.table({PATH: pa.array(paths, pa.string()), FILE: pa.array(file_addresses, pa.string())})
     return rows.join(F.broadcast(spark.createDataFrame(files)), PATH).select(
         FILE,
         F.lit(None).cast("bigint").alias(LINE),

@@ -50,7 +50,7 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
         TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError, CorruptLogError,
         CorruptDataFileError, InvalidRequestError: see `deltalite.errors`.
     """
-    check_names_no_version(path)
+    refuse_versioned_path(path)
     return scan_changes(spark, plan_changes(source_store(spark, path), from_version, to_version))
 
 
@@ -123,12 +123,8 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
     return later_versions[0]
 
 
-def check_names_no_version(path: str) -> None:
-    """Check that the address of a table names no version.
-
-    Raises:
-        InvalidRequestError: the address names a version or time.
-    """
+def refuse_versioned_path(path: str) -> None:
+    """Raise `InvalidRequestError` if the address of a table names a version or time."""
     address = parse_versioned_path(path)
     if address.version is not None or address.timestamp_ms is not None:
         raise InvalidRequestError(
@@ -191,7 +187,7 @@ def _rows_of_files(
 
 
 def _selections(store: LogStore, files: Sequence[ChangedFile]) -> dict[int, RowSelection]:
-    """Return the changed rows of files, by the number of the file. If the result lacks a file, all its rows changed.
+    """Return the changed rows of files, by the number of the file. All rows of the other files changed.
 
     A vector also has the rows that earlier versions deleted, so the vectors of many versions can need much memory. The
     loop reads the vectors of one file at a time.

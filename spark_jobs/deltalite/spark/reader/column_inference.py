@@ -73,7 +73,7 @@ class ColumnInference:
         )
 
     def _find_failing(self, is_relevant: Callable[[Exception], bool]) -> str | None:
-        """Return a file for which `columns` raises a relevant error; None if only several files together do."""
+        """Return a file for which `columns` raises a relevant error, None if the files fail only together."""
 
         def is_bad(addresses: Sequence[str]) -> bool:
             try:
@@ -91,17 +91,18 @@ def stored_columns(files: SourceFiles, table: StructType) -> StructType:
 
 
 def checked_columns(files: SourceFiles, schema: StructType) -> StructType:
-    """Return the inferred columns.
-
-    Raises:
-        SourceError: there are none.
-    """
+    """Return the inferred columns. Raise `SourceError` if there are none."""
     if not schema.fields:
-        raise SourceError(
-            f"The columns of the files in {files.folder} are unknown: the files have no record.",
-            remedy="Give `schema` in the source, or wait for a file with records.",
-        )
+        raise no_record_error(files)
     return schema
+
+
+def no_record_error(files: SourceFiles) -> SourceError:
+    """Return the error for files without a record."""
+    return SourceError(
+        f"The columns of the files in {files.folder} are unknown: the files have no record.",
+        remedy="Give `schema` in the source, or wait for a file with records.",
+    )
 
 
 def _names_error(folder: str, problem: str) -> NamesError:

@@ -74,7 +74,7 @@ class CsvDialect:
         return line[start:end], end
 
     def _quoted_field(self, line: str, position: int, *, may_end_in_quotes: bool) -> tuple[str, int]:
-        """Return as `_field` the field whose first character after the quote is at `position`.
+        """Do the same as `_field`, for a field in quotes. `position` is behind its first quote.
 
         A quote closes the field if only blanks follow it in the field. A field with any other quote that is not escaped
         keeps its quotes.

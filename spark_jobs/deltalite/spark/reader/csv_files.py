@@ -30,7 +30,7 @@ from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.hadoop.uris import load_paths
-from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, stored_columns
+from deltalite.spark.reader.column_inference import ColumnInference, checked_columns, no_record_error, stored_columns
 from deltalite.spark.reader.csv_headers import CsvHeaderReader
 from deltalite.spark.reader.file_loading import FileLoader
 from deltalite.spark.reader.unreadable_file_error import misplaced_column_error
@@ -75,7 +75,7 @@ class CsvReader:
     def columns_of(self, addresses: Iterable[str]) -> list[StructType]:
         """Return the columns of some files, one schema for each header.
 
-        `frame` must have read the files by their headers, without a schema of the source.
+        Call `frame` first. The source must have headers and no schema.
         """
         wanted_addresses = set(addresses)
         headers = (
@@ -92,18 +92,18 @@ class CsvReader:
         groups = self._group_by_header(self._files.addresses)
         inferred: Mapping[str, StructField] = {}
         if self._table is None or self._merge_schema:
-            with_new_columns = [header for header in groups if self._has_new_column(header)]
-            inferred = wider_columns(self._inference.columns(groups[header]) for header in with_new_columns)
+            new_headers = [header for header in groups if self._has_new_column(header)]
+            inferred = wider_columns(self._inference.columns(groups[header]) for header in new_headers)
         if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
-            checked_columns(self._files, StructType(()))
+            raise no_record_error(self._files)
         self._addresses_by_header = groups
         frames = [
             self._loader.load(addresses, columns_by_header(header, self._table, inferred))
             for header, addresses in groups.items()
         ]
-        return self._with_stored_columns(self._loader.united(frames)) if frames else None
+        return self._with_columns(self._loader.united(frames)) if frames else None
 
-    def _with_stored_columns(self, frame: DataFrame) -> DataFrame:
+    def _with_columns(self, frame: DataFrame) -> DataFrame:
         """Return the rows. A frame without columns gets the columns of the table, because a write needs a column."""
         if frame.columns or self._table is None:
             return frame

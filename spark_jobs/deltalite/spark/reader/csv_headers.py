@@ -77,7 +77,8 @@ class CsvHeaderReader:
                     f"The header of {name} is not text in the encoding {self._encoding}.",
                     remedy="Set the option `encoding` of the source.",
                 )
-            if size_bytes >= _MAX_BYTES if line is None else len(line) > _MAX_BYTES:
+            is_too_long = size_bytes >= _MAX_BYTES if line is None else len(line) > _MAX_BYTES
+            if is_too_long:
                 raise UnreadableFileError(
                     f"The header of {name} is longer than 16 MiB.", remedy="Check that the file is a CSV file."
                 )

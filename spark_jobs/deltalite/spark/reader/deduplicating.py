@@ -2,7 +2,7 @@
 
 Nulls in a key equal each other, as in GROUP BY. A null in `order_by` is lower than any value, as in Spark's ORDER BY.
 The choice does not depend on the order in which Spark reads the rows. If several different rows of a key could be kept,
-the query fails in the pass that computes the rows.
+the query fails.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from deltalite.spark.columns.comparing import comparable
 from deltalite.spark.columns.names import SOURCE, column_named, fields_named, unused_name
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import Expressions, no_rows_of_source, request_error_builder
-from deltalite.spark.runtime.errors import refuse_ambiguous_rows
+from deltalite.spark.runtime.errors import raise_ambiguous_rows
 
 
 def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
-    """Return the rows that the rule keeps; all rows without a rule.
+    """Return the rows that the rule keeps; without a rule, all rows.
 
-    A query on the result fails if rows of a key differ, and `order_by` does not say which one to keep. `data_error`
+    A query on the result fails if rows of a key differ, and `order_by` does not decide between them. `data_error`
     converts this failure to an `AmbiguousRowsError`.
 
     Raises:
@@ -45,10 +45,8 @@ def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
     )
     kept_rows = numbered.where(column_named(number) == 1)
     key_text = F.to_json(F.struct(*keys), {"ignoreNullFields": "false"})
-    refusal = refuse_ambiguous_rows(
-        F.concat(F.lit("deduplicate: the rows of the key "), key_text, F.lit(_reason(rule)))
-    )
-    return kept_rows.where(F.when(~column_named(is_tie), F.lit(True)).otherwise(refusal)).select(
+    failure = raise_ambiguous_rows(F.concat(F.lit("deduplicate: the rows of the key "), key_text, F.lit(_reason(rule))))
+    return kept_rows.where(F.when(~column_named(is_tie), F.lit(True)).otherwise(failure)).select(
         *map(column_named, schema.names)
     )
 

@@ -54,7 +54,7 @@ class SourceFiles:
 
     - `folder`: the canonical address of the folder of the source, with which all addresses begin.
     - `sizes`: the canonical addresses of the files, and their sizes in bytes.
-    - `file_column`: the name of a column for the address of the file of a row, None without one.
+    - `file_column`: the name of the column for the address of each row's file, None without one.
     """
 
     source: Source
@@ -106,7 +106,7 @@ class FileLoader:
         self._table = table
         self._separation = separation
         separates_new_columns = separation is not None and files.source.schema is None and not merge_schema
-        self._all_columns = table if separates_new_columns else None  # the only columns that good records have
+        self._columns_of_good_records = table if separates_new_columns else None
         groups = group_by_partition_folders(files.folder, files.addresses)
         if len(groups) > _MAX_PARTITION_GROUPS:
             bases = [f"'{group.base}'" for group in groups][:3]
@@ -130,7 +130,7 @@ class FileLoader:
         """
         missing_addresses = set(self._files.addresses) - self._scanned_addresses
         if missing_addresses:
-            raise self._incomplete_scan(len(self._scanned_addresses), len(self._files.sizes), missing_addresses)
+            raise self._incomplete_scan_error(len(self._scanned_addresses), len(self._files.sizes), missing_addresses)
 
     def load(
         self,
@@ -144,7 +144,7 @@ class FileLoader:
 
         Args:
             addresses: the files.
-            schema: the columns, or their DDL; None if Spark infers them. Only for a `StructType` of the protocol, the
+            schema: the columns, or their DDL; None if Spark infers them. If it is a `StructType` of the protocol, the
                 loader reads some types as texts and converts them.
             options: options of Spark's reader. The options of the source take precedence.
             as_lines: how to read JSON files as lines, None for Spark's reader.
@@ -163,9 +163,9 @@ class FileLoader:
             ]
         elif isinstance(schema, StructType):
             typed_columns = schema
-            if self._all_columns is not None:
-                typed_columns = known_columns(schema, self._all_columns)
-                schema = with_unknown_as_text(schema, self._all_columns)
+            if self._columns_of_good_records is not None:
+                typed_columns = known_columns(schema, self._columns_of_good_records)
+                schema = with_unknown_as_text(schema, self._columns_of_good_records)
             types = {field.name.lower(): field.type for field in typed_columns}
             text_schema = to_spark(with_types_as_text(schema, self._types_read_as_text()))
             frames = [
@@ -187,8 +187,8 @@ class FileLoader:
     ) -> DataFrame:
         """Return the rows of files with the same partition columns.
 
-        A schema without the partition columns reads their values as texts. `types` are the types to which texts are
-        converted, by lower-case name.
+        If the schema lacks the partition columns, Spark reads their values as texts. `types` are the types to which
+        texts are converted, by lower-case name.
         """
         types = {name: to_type for name, to_type in types.items() if name not in group.lower_names}
 
@@ -212,14 +212,11 @@ class FileLoader:
         file_count = sum(self._files.sizes[address] > 0 for address in addresses)
         scanned_count = count_scanned_files(self.spark, frame)
         if scanned_count < file_count:
-            raise self._incomplete_scan(scanned_count, file_count, addresses)
+            raise self._incomplete_scan_error(scanned_count, file_count, addresses)
         self._scanned_addresses.update(addresses)
 
-    def _incomplete_scan(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
-        """Return the error for a load that misses some files.
-
-        The table's record of loaded files would list them, although the table does not have their rows.
-        """
+    def _incomplete_scan_error(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
+        """Return the error for a load that misses some files. Otherwise the table would record them as loaded."""
         return SourceError(
             f"Nothing was written: Spark reads only {scanned_count} of {counted(file_count, 'file')} in "
             f"{self._files.folder}. The missing files are among {min(addresses)} and {len(addresses) - 1} more.",
@@ -254,7 +251,7 @@ class FileLoader:
             addresses=addresses,
             columns=_without(spark_schema, group),
             types=types,
-            table=self._all_columns,
+            table=self._columns_of_good_records,
             names=None if as_lines is None else as_lines.names,
         )
 
@@ -302,7 +299,7 @@ class FileLoader:
         converted = {}
         for field in from_spark(frame.schema):
             name = field.name.lower()
-            if name in group.lower_names and field.type != STRING:  # `schema` of the source has the type
+            if name in group.lower_names and field.type != STRING:  # the schema of the source sets the type
                 continue
             to_type = types.get(name)
             if to_type is not None and spark_type(to_type) != spark_type(field.type):

@@ -49,12 +49,12 @@ class JsonReader:
         """
         files = self.inference.files
         line_format = line_format_of(files.source)
-        separated_format = None if line_format is None or not self._has_more_text(line_format) else line_format
+        has_more_text = line_format is not None and self._has_more_text(line_format)
         if files.source.schema is not None:
-            as_lines = None if separated_format is None else LineReading()
+            as_lines = LineReading() if has_more_text else None
             return self.loader.load(files.addresses, files.source.schema, as_lines=as_lines)
-        if separated_format is not None and self.table is not None:
-            return self._frame_of_lines(separated_format, self.table)
+        if line_format is not None and has_more_text and self.table is not None:
+            return self._frame_of_lines(line_format, self.table)
         return self._inferred(line_format if self.separates else None)
 
     def _has_more_text(self, line_format: LineFormat) -> bool:

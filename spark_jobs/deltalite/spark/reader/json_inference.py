@@ -27,5 +27,5 @@ def inferred_columns(spark: SparkSession, texts: DataFrame, options: Mapping[str
     encoder = java_class(spark._jvm, "org.apache.spark.sql.Encoders").STRING()
     # Otherwise Spark merges names that differ only in case.
     with settings(spark, {"spark.sql.caseSensitive": "true"}):
-        rows = java_reader.json(getattr(texts._jdf, "as")(encoder))  # PySpark 4.0 takes no frame
+        rows = java_reader.json(getattr(texts._jdf, "as")(encoder))  # `json` of PySpark 4.0 accepts no DataFrame
         return spark_types.StructType.fromJson(json.loads(rows.schema().json()))

@@ -24,7 +24,7 @@ from deltalite.spark.reader.bad_record_lines import TEXT, TEXT_SETTINGS, LineFor
 from deltalite.spark.reader.bad_record_reasons import CORRUPT, parsed_record
 from deltalite.spark.reader.json_inference import inferred_columns
 from deltalite.spark.reader.json_names import problem_of_names
-from deltalite.spark.reader.json_records import json_texts, without_mark
+from deltalite.spark.reader.json_records import json_texts, without_byte_order_mark
 from deltalite.spark.reader.record_schema import lower_options
 from deltalite.spark.runtime.session import settings
 
@@ -47,7 +47,7 @@ def columns_of_lines(
     with settings(spark, TEXT_SETTINGS):
         lines = line_reader(spark, line_format).load(load_paths(addresses)).select(line_text(line_format).alias(TEXT))
         lines = lines.where(has_content(line_format))
-        texts = lines.select(F.explode(json_texts(without_mark(F.col(TEXT)), options)).alias(_VALUE))
+        texts = lines.select(F.explode(json_texts(without_byte_order_mark(F.col(TEXT)), options)).alias(_VALUE))
         all_columns = inferred_columns(spark, texts, options)
         columns = schema_for_reading(from_spark(with_distinct_names(all_columns, table)), table)
         parsed = parsed_record(F.col(_VALUE), "json", to_spark(columns), options)

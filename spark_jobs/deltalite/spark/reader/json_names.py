@@ -15,7 +15,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
 
 
 def problem_of_names(text: Column, columns: StructType, options: Mapping[str, str]) -> Column:
-    """Return why the names in an object do not fit, as a sentence. It is null if they do, or if there is no object.
+    """Return the problem of the names in an object, as a sentence; null without a problem, or without an object.
 
     Args:
         text: the JSON text of the object.

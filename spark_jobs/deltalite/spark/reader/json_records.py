@@ -59,7 +59,7 @@ def json_texts(text: Column, options: Mapping[str, str]) -> Column:
     )
 
 
-def without_mark(text: Column) -> Column:
+def without_byte_order_mark(text: Column) -> Column:
     """Return a text without the byte order mark at its beginning."""
     return F.regexp_replace(text, "^\ufeff", "")
 
@@ -108,7 +108,7 @@ def _with_items(schema: RecordSchema, lines: DataFrame) -> tuple[DataFrame, _Lin
     """Return the lines with their records in the column `_ITEMS`, and the columns that describe a line."""
     # Spark's reader rejects invalid UTF-8, unless the source names an encoding. It skips a byte order mark.
     is_invalid = F.lit(False) if schema.has_encoding else ~F.is_valid_utf8(F.col(TEXT))
-    text = without_mark(F.col(TEXT))
+    text = without_byte_order_mark(F.col(TEXT))
 
     def checked(item: Column) -> Column:
         parsed = parsed_record(item, "json", schema.columns, schema.options)

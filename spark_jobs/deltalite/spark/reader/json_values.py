@@ -57,8 +57,8 @@ def find_more_text(
         text = line_text(line_format)
         lines = line_reader(spark, line_format).load(load_paths(addresses))
         record = F.struct(F.col("_metadata.file_path"), F.substring(text, 1, _SHOWN_CHARACTERS))
-        found_record = F.first(F.when(has_more_text(text, options), record), ignorenulls=True)
-        [(first_record,)] = lines.agg(found_record).collect()
+        bad_record = F.when(has_more_text(text, options), record)
+        [(first_record,)] = lines.agg(F.first(bad_record, ignorenulls=True)).collect()
     if first_record is None:
         return None
     address = address_of(first_record[0], addresses_by_path(addresses))

@@ -1,4 +1,4 @@
-"""The files that Spark observes in a query: their paths, or numbers of their paths if the query reads many files.
+"""The files that Spark observes in a query: their paths or, if the query reads many files, numbers for the paths.
 
 After each task, the driver merges the observed set and turns it into a text. So the set must stay small. A query over
 at most `MAX_KEYS` files observes paths. In a query over more files, each path has one of `MAX_KEYS` numbers, and Spark

@@ -65,12 +65,12 @@ def rejected_rows_as_records(
         rows: the rejected rows.
         names: the names of the columns that the record has.
         marks: the name of the column with the marks of the rows (`row_marks`).
-        reasons: why each audit rejects a row, by the name of the audit, in the order of the marks. A reason is a part
-            of a sentence that begins with "The".
+        reasons: why each audit rejects a row, by the name of the audit, in the order of the marks. A reason follows
+            the word "The".
     """
-    is_broken = {name: is_condition_true(marks, number) for number, name in enumerate(reasons)}
-    first_audit = F.coalesce(*(F.when(condition, F.lit(name)) for name, condition in is_broken.items()))
-    all_reasons = (F.when(condition, F.lit(reasons[name])) for name, condition in is_broken.items())
+    conditions = {name: is_condition_true(marks, number) for number, name in enumerate(reasons)}
+    first_audit = F.coalesce(*(F.when(condition, F.lit(name)) for name, condition in conditions.items()))
+    all_reasons = (F.when(condition, F.lit(reasons[name])) for name, condition in conditions.items())
     reason = F.concat(F.lit("The "), F.concat_ws(", and the ", *all_reasons), F.lit("."))
     record = F.make_valid_utf8(F.to_json(F.struct(*map(column_named, names)), _JSON_OPTIONS))
     return rows.select(first_audit.alias(AUDIT), reason.alias(REASON), record.alias(RECORD))

@@ -20,7 +20,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.large_tables.distributed_replay import replayed_files
-from deltalite.spark.reader.changes import check_names_no_version, first_version_from, scan_changes
+from deltalite.spark.reader.changes import first_version_from, refuse_versioned_path, scan_changes
 from deltalite.spark.reader.read_options import ReadOptions
 from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.scan.frame import scan
@@ -116,7 +116,7 @@ def snapshot_at(spark: SparkSession, address: VersionedPath) -> Snapshot:
 
 
 def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
-    check_names_no_version(path)
+    refuse_versioned_path(path)
     store = source_store(spark, path)
     first, last = options.starting_version, options.ending_version
     if options.ending_timestamp is not None:

@@ -68,7 +68,7 @@ class RecordSchema:
 
     @property
     def line_format(self) -> LineFormat | None:
-        """How the lines of the files are read, or None if a record is not a line that Spark can decode."""
+        """The result of `line_format_of` for the source."""
         return line_format_of(self.source)
 
     @property
@@ -77,33 +77,33 @@ class RecordSchema:
         return "encoding" in self.options or "charset" in self.options
 
     def is_unfit(self, value_of: Callable[[str], Column]) -> Column:
-        """Return whether a value does not fit its column, or the table does not have the column of a value.
+        """Return whether a record has a value that does not fit its column, or whose column is not in the table.
 
-        `value_of` returns the column of a name.
+        `value_of` returns the record's value for the name of a column.
         """
         return self._has_lost_value(value_of) | self.unknown_name(value_of).isNotNull()
 
     def unknown_name(self, value_of: Callable[[str], Column]) -> Column:
-        """Return the path of a column that has a value and that the table does not have, null without one."""
+        """Return the path of a column that has a value, but is not in the table; null if there is none."""
         name = None if self.table is None else unknown_name(value_of, from_spark(self.columns), self.table)
         return F.lit(None).cast("string") if name is None else name
 
     def name_problem(self, text: Column) -> Column:
-        """Return why the names in a JSON object do not fit, as a sentence; null if they do."""
+        """Return the problem of the names in a JSON object, as a sentence; null without a problem."""
         if self.names is None:
             return F.lit(None).cast("string")
         return problem_of_names(text, self.names, self.options)
 
     def other_reason(self, text: Column, value_of: Callable[[str], Column]) -> Column:
-        """Return why a record does not fit although each value fits its column; null for another reason."""
+        """Return why a record is bad although each value fits its column; null if a value does not fit."""
         unknown = F.concat(F.lit("The table has no column '"), self.unknown_name(value_of), F.lit("'."))
         if self.source.format != "json":
             return unknown
         more_text = F.when(has_more_text(text, self.options), F.lit(f"The record {MORE_TEXT}."))
         return F.coalesce(more_text, self.name_problem(text), unknown)
 
-    def known_values(self, frame: DataFrame) -> DataFrame:
-        """Return the rows without the columns that the table does not have."""
+    def without_unknown_columns(self, frame: DataFrame) -> DataFrame:
+        """Return the rows without the columns that the table lacks."""
         return frame if self.table is None else known_values(frame, from_spark(self.columns), self.table)
 
     def _has_lost_value(self, value_of: Callable[[str], Column]) -> Column:

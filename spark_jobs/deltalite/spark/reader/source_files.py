@@ -9,12 +9,12 @@
   columns of the table, in the order of the table.
 
 Values of partition folders are texts. Decimals in CSV and JSON, and dates in JSON, are read as texts too, because
-Spark's readers round and cut them. The same holds for decimals in ORC files whose types differ. The reader converts
+Spark's readers round and cut them. The same holds for decimals in ORC files with different types. The reader converts
 texts to the type of the column. The read fails if a value does not fit this type exactly.
 
 If the source has a schema, Spark reads every file with this schema. Only partition values that the schema leaves out
-are texts. A record that does not fit fails the read. The columns of CSV files are then matched by name or by position
-(`csv_files.py`).
+are texts. The read fails if a record does not match the schema. The columns of CSV files are matched by name or by
+position (`csv_files.py`).
 
 This module decides on the schema of each file. `file_loading.py` loads the files with it.
 """
@@ -141,7 +141,7 @@ class _Reader:
         return frame
 
     def _check_columns(self, columns: StructType, table: StructType) -> None:
-        """Check that the columns of the files fit the table, so that an error names a file. Raises `UnfitFileError`.
+        """Raise `UnfitFileError` for a file with columns that do not fit the table.
 
         The write checks the columns that are in no file: those of partition folders, and `file_column`.
         """
@@ -167,7 +167,7 @@ class _Reader:
             raise unfit_file_error(self._files.source.format, address, problem, table)
 
     def _check_stored_types(self, schema: StructType) -> None:
-        """Check that a schema holds each value of the ORC files. Spark's reader would make NULL of the other values."""
+        """Check that a schema holds each value of the ORC files. Spark's reader would make NULL of any other value."""
         for stored in self._stored_schemas(self._files.addresses, _MAX_MERGES):
             self._check_columns(stored, schema)
 
@@ -217,16 +217,16 @@ class _Reader:
         inferred = wider_columns(schemas)
         return self._loader.load(addresses, schema_for_reading(StructType(tuple(inferred.values())), table))
 
-    def _stored_schemas(self, addresses: Sequence[str], merges: int) -> list[StructType]:
-        """Return schemas that together have all columns of the files. `merges` limits the number of attempts."""
+    def _stored_schemas(self, addresses: Sequence[str], max_merges: int) -> list[StructType]:
+        """Return schemas that together have all columns of the files."""
         try:
             return [from_spark(self._loader.configured(_MERGED).load(load_paths(addresses)).schema)]
         except SPARK_ERRORS as error:
-            if not is_schema_conflict(error) or len(addresses) == 1 or merges < 2:  # noqa: PLR2004  two halves
+            if not is_schema_conflict(error) or len(addresses) == 1 or max_merges < 2:  # noqa: PLR2004  two halves
                 raise
         half = len(addresses) // 2
         parts = (addresses[:half], addresses[half:])
-        return [schema for part in parts for schema in self._stored_schemas(part, merges // 2)]
+        return [schema for part in parts for schema in self._stored_schemas(part, max_merges // 2)]
 
     def _json(self) -> DataFrame:
         reader = JsonReader(

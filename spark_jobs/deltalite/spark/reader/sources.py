@@ -106,7 +106,7 @@ def query_frames(
 
 
 def rows_of_query(rows: DataFrame, view: str, query: str, *, parameter: str) -> DataFrame:
-    """Return the rows of a query over `rows`, which the query names as `view`. `parameter` has parts of the query.
+    """Return the rows of a query over `rows`, which the query calls `view`. Errors name the `parameter` of the request.
 
     Raises:
         InvalidRequestError: the query is wrong.
@@ -134,7 +134,7 @@ def delta_address(source: Source) -> VersionedPath:
 
 
 def _is_table(source: Source) -> bool:
-    """Whether the source is a Delta table at one version, and neither its change feed nor incremental."""
+    """Whether the source is one version of a Delta table."""
     is_range = source.changes_from_version is not None or source.incremental is not None
     return source.format.lower() == "delta" and not is_range
 

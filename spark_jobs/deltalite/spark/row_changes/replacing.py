@@ -29,7 +29,7 @@ class Replacement:
     - `rewritten_files`: the files that are written again without their deleted rows, perhaps without any row.
     - `reads`: the read set of the write.
     - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`.
-    - `deleted`: the deleted rows of the rewritten files. Both are None if no file is rewritten.
+    - `deleted`: the deleted rows of the rewritten files. Like `survivors`, None if no file is rewritten.
     - `matched_row_count`: the number of deleted rows, or None if they were not counted.
     """
 
@@ -51,7 +51,7 @@ class Replacement:
         deleted: DataFrame | None = None,
         matched_row_count: int | None = None,
     ) -> Replacement:
-        """Return the replacement of files. `row_test` selected them; it is None for the files of an earlier run."""
+        """Return the replacement of files. `row_test` is the test that selected them, None without a test."""
         keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
         reads = ReadSet(keys=keys, row_tests=() if row_test is None else (row_test,))
         return cls(

@@ -35,7 +35,7 @@ def fill_new_identities(
     """Fill the IDENTITY columns that actions leave out. Yield the rows, these columns, and the number of filled rows.
 
     Raises:
-        InvalidRequestError: two actions leave out different columns. Actions that leave out no column do not count.
+        InvalidRequestError: two actions leave out different columns. An action may also leave out none.
         ConstraintViolationError, SourceError, AmbiguousRowsError, StorageError: see `fill_identities`.
     """
     if not identities:

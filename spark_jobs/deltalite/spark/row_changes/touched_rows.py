@@ -5,7 +5,7 @@ number of the action, and the new row of an update. `ChangedRows` derives four r
 
 - the rows of rewritten files; an updated row keeps its place in the file, so the table keeps its order
 - the new rows of updates, if the old rows are only soft-deleted
-- the positions of the soft-deleted rows
+- the addresses of the soft-deleted rows
 - the rows of the change data feed
 
 delta-spark: UpdateCommand, MergeIntoCommand, CDC.
@@ -155,7 +155,7 @@ class ChangedRows:
             column_named(names.action),
         )
 
-    def positions(self) -> DataFrame:
+    def addresses(self) -> DataFrame:
         """Return the addresses of the changed rows: file and row."""
         return self.changed.select(column_named(self.columns.file), column_named(self.columns.row))
 

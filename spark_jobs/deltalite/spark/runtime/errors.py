@@ -123,7 +123,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     return None
 
 
-def refuse_ambiguous_rows(problem: Column) -> Column:
+def raise_ambiguous_rows(problem: Column) -> Column:
     """Return a boolean column that makes the query fail. `data_error` converts the failure to a typed error."""
     tag = _AMBIGUOUS_ROWS_TAG
     return F.raise_error(F.concat(F.lit(f"<{tag}>"), problem, F.lit(f"</{tag}>"))).cast("boolean")
@@ -166,7 +166,7 @@ def computing_rows() -> Iterator[None]:
 
     Raises:
         SourceError: a row cannot be computed, a file of the input cannot be read, or a partition value is too long.
-        AmbiguousRowsError: the query met a row of `refuse_ambiguous_rows`.
+        AmbiguousRowsError: the query met a row of `raise_ambiguous_rows`.
         StorageError: the storage of the table, or a disk of an executor, is full.
         InvalidRequestError: the query is wrong.
     """
@@ -258,7 +258,7 @@ def type_mismatch(error: Exception) -> str | None:
 
 
 def damage_of_file(error: Exception) -> str | None:
-    """Return the reason why a file could not be read if the file is perhaps damaged, or None for any other error."""
+    """Return why a perhaps damaged file could not be read, or None for any other error."""
     spark_error = _spark_error(error)
     return None if spark_error is None else damage_reason(_with_causes(spark_error))
 

@@ -91,7 +91,7 @@ def read_failure(text: str) -> str | None:
 
 
 def damage_reason(text: str) -> str | None:
-    """Return the reason why Spark could not read a file if the file is perhaps damaged, or None for any other error.
+    """Return why Spark could not read a perhaps damaged file, or None for any other error.
 
     The text does not prove the damage: a storage may deliver wrong bytes once.
     """

@@ -30,7 +30,7 @@ def cancel_jobs_until(has_ended: Callable[[float], bool], context: SparkContext)
     the work has ended.
     """
     while True:
-        with suppress(Exception):  # Spark may have ended, and an error of the caller must propagate
+        with suppress(Exception):  # Spark may have ended, and its error must not replace an error of the caller
             context.cancelAllJobs()
         if has_ended(_CANCEL_PAUSE_SECONDS):
             return
@@ -57,7 +57,7 @@ class Termination:
         signal.signal(signal.SIGTERM, self._old_handler)
 
     def watch(self, spark: SparkSession) -> None:
-        """Make a later SIGTERM cancel Spark's jobs, and raise `SystemExit` only after a running call to the JVM.
+        """Let SIGTERM cancel Spark's jobs, and delay `SystemExit` until a running call to the JVM has ended.
 
         If PySpark lacks the attributes that this needs, `SystemExit` interrupts the call, and no job is cancelled.
         """

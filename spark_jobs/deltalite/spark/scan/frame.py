@@ -194,8 +194,7 @@ def scan_rows(
         root: the table's address.
         table: the schema to read the files with.
         files: a table with the columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
-        rows: the selected rows of files, by the number of the file in `files`. Of all other files, all rows are
-            selected.
+        rows: the selected rows of files, by the position of the file in `files`. All rows of other files are selected.
         by_file: columns to add after the table's columns, with one value for each file.
         position: the name of a column to add at the end, with the row's position in its file (bigint, from 0).
         disables_float_pushdown: whether Spark must not push down filters on floating-point columns, because such

@@ -1,7 +1,7 @@
 """The data files that the log names: their addresses, their sizes, and Spark's spelling of the addresses.
 
-A path in the log may be relative, absolute, encoded, or contain `..`. Hadoop normalizes the path. A join by file finds
-a row only if both sides have the same spelling. Protocol: Add File and Remove File.
+A path in the log may be relative, absolute, encoded, or contain `..`. Hadoop normalizes the path. A join by file needs
+the same spelling on both sides. Protocol: Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def listed_file(root: str, path: str, size_bytes: int | None, modified_ms: int |
             f"The log names the data file {path!r}, which is not a path.", remedy="Read the table with another engine."
         )
     storage, file_path = match[1] or "", match[2]
-    # Hadoop normalizes the path too, so that a join by file finds the address.
     address = storage + posixpath.normpath(file_path)
     if not storage:
         with contextlib.suppress(OSError):  # Spark reports a missing file when it reads the file

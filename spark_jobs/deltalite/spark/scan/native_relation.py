@@ -2,8 +2,8 @@
 
 The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` gets its
 leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log. Column
-pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Settings that must hold
-when the rows are read are set in a clone of the session that the relation keeps.
+pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. The relation keeps a
+clone of the session with the settings that must hold when the rows are read.
 
 If a private class has changed, or the cache dropped the files, the module raises `NativeRelationError`. The caller then
 uses the public API, which is slower and returns the same rows. Tested with PySpark 4.0 to 4.3, classic sessions.

@@ -1,4 +1,4 @@
-"""The files of one native relation, with the numbers of the files and the columns that the log gives to their rows.
+"""The files of one relation, with the partition values and the other values that the log has for each file.
 
 - Partition values come from the log, not from directory names. If all files of each directory share their values, the
   relation has partitions, and Spark prunes them. Otherwise (random prefixes) the values are joined by file.
@@ -69,8 +69,8 @@ class RelationFiles:
         self._table = table
         self._settings = read_settings(table, disables_float_pushdown=disables_float_pushdown)
         self._root_uri = spark_uri(root)
-        self._fields = partition_fields(table)
-        self._texts = partition_texts(files, self._fields)
+        self._partition_fields = partition_fields(table)
+        self._partition_texts = partition_texts(files, self._partition_fields)
         self._by_file = by_file
         paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
         self._listed = [
@@ -91,12 +91,12 @@ class RelationFiles:
         """
         partitions = self._partitions_by_directory()
         values = self._typed_values(partitions) if partitions else None
-        has_values = not self._fields or values is not None
+        has_values = not self._partition_fields or values is not None
         needs_numbers = selected is not None or bool(self._by_file) or not has_values
         relation = self._native_relation(partitions or [], values, numbered=needs_numbers)
         is_native = relation is not None
         if relation is None:
-            relation, has_values = self._public_relation(), not self._fields
+            relation, has_values = self._public_relation(), not self._partition_fields
         columns = table_columns(self._table, pads=pads_on_read(self._spark))
         if has_values and not needs_numbers and position is None:
             return self._in_users_session(relation.select(*columns))
@@ -134,7 +134,9 @@ class RelationFiles:
 
     def _typed_values(self, partitions: Sequence[ListedPartition]) -> DataFrame | None:
         """Return the partition values of the directories, or None without partition columns."""
-        return typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields) if self._fields else None
+        if not self._partition_fields:
+            return None
+        return typed_values(self._spark, [tuple(p.values) for p in partitions], self._partition_fields)
 
     def _native_relation(
         self, partitions: Sequence[ListedPartition], values: DataFrame | None, *, numbered: bool
@@ -174,10 +176,10 @@ class RelationFiles:
     def _join_partition_values(self, rows: DataFrame, number: str) -> DataFrame:
         """Join the rows with the partition values of their file."""
         key = self._helper_name("key")
-        columns = {key: pa.array(range(len(self._texts)), pa.int32())}
-        for index, field in enumerate(self._fields.values()):
-            columns[field.name] = pa.array([texts[index] for texts in self._texts], pa.string())
-        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), self._fields)
+        columns = {key: pa.array(range(len(self._partition_texts)), pa.int32())}
+        for index, field in enumerate(self._partition_fields.values()):
+            columns[field.name] = pa.array([texts[index] for texts in self._partition_texts], pa.string())
+        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), self._partition_fields)
         return rows.join(F.broadcast(lookup), column_named(number) == column_named(key))
 
     def _value_of_file(self, values: pa.Array | pa.ChunkedArray, number: Column) -> Column:
@@ -197,10 +199,10 @@ class RelationFiles:
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
         """Return the partition values of each directory, or None if files of one directory have different values."""
-        if not self._fields:
+        if not self._partition_fields:
             return []
         texts_by_directory: dict[str, PartitionTexts] = {}
-        for listed, texts in zip(self._listed, self._texts, strict=True):
+        for listed, texts in zip(self._listed, self._partition_texts, strict=True):
             if texts_by_directory.setdefault(listed.directory_uri, texts) != texts:
                 return None
         return [ListedPartition(directory_uri=d, values=v) for d, v in texts_by_directory.items()]

@@ -24,8 +24,8 @@ from deltalite.spark.columns.names import quoted
 from deltalite.storage.log_store import LogStore
 
 # For blocks of 4,096 and of 64 positions: the number of bits of a position in its block, and the largest number of
-# blocks that Spark broadcasts. So many blocks take about 120 MB in each executor. For more blocks, Spark may choose a
-# join that does not hold them in memory.
+# blocks that Spark broadcasts. They take about 120 MB in each executor. For more blocks, Spark may choose a join that
+# does not hold them in memory.
 _LARGE_BLOCK_BITS, MAX_LARGE_BLOCKS = 12, 200_000
 _SMALL_BLOCK_BITS, MAX_SMALL_BLOCKS = 6, 500_000
 _POSITIONS_PER_BATCH = 4_000_000

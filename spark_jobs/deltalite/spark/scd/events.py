@@ -41,14 +41,14 @@ NO_COLUMN = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nulls:
+class NullCounts:
     """The number of source rows with a null in a key, and the number of source rows without a sequence."""
 
     keys: int
     sequences: int
 
 
-def count_nulls(rows: DataFrame, layout: Layout) -> Nulls:
+def count_nulls(rows: DataFrame, layout: Layout) -> NullCounts:
     """Count the source rows with a null in a key, or without a sequence.
 
     Raises the errors of `computing_rows`.
@@ -59,7 +59,7 @@ def count_nulls(rows: DataFrame, layout: Layout) -> Nulls:
         has_null_key = has_null_key | is_null
     with computing_rows():
         counts = rows.alias(SOURCE).agg(F.count_if(has_null_key), F.count_if(layout.sequence.isNull())).collect()[0]
-    return Nulls(keys=counts[0], sequences=counts[1])
+    return NullCounts(keys=counts[0], sequences=counts[1])
 
 
 def new_events(rows: DataFrame, layout: Layout) -> DataFrame:
@@ -113,19 +113,19 @@ def distinct_events(events: DataFrame, layout: Layout, on_same_sequence: OnSameS
     # The event of the table comes first. With REPLACE, the event of the source comes first.
     by_preference = by_key.orderBy(SEQUENCE, is_new.desc() if replaces else is_new.asc())
     compared = F.when(is_new, payload) if replaces else payload
-    differ = F.min(compared).over(peers) != F.max(compared).over(peers)
+    are_different = F.min(compared).over(peers) != F.max(compared).over(peers)
     stored_payload = F.first(F.when(~is_new, payload), ignorenulls=True).over(peers)
     with_peers = events.select(
         *map(F.col, (KEY, SEQUENCE, DELETED, TRACKED, UNTRACKED, IS_NEW)),
         F.first(STORED, ignorenulls=True).over(peers).alias(STORED),
-        (F.coalesce(differ, F.lit(False)) | F.col(SEQUENCE).isNull()).alias(CONFLICTS),
+        (F.coalesce(are_different, F.lit(False)) | F.col(SEQUENCE).isNull()).alias(CONFLICTS),
         F.count_if(is_new).over(peers).alias("new_count"),
-        F.when(stored_payload.isNull(), True).otherwise(stored_payload != payload).alias("differs"),
+        F.when(stored_payload.isNull(), True).otherwise(stored_payload != payload).alias("is_not_stored"),
         F.max(F.when(~is_new, F.col(SEQUENCE))).over(by_key).alias("newest_stored"),
         F.lag(SEQUENCE).over(by_preference).alias("previous"),
     )
     is_first = F.col("previous").isNull() | (F.col("previous") != F.col(SEQUENCE))
-    adds = F.col(IS_NEW) & F.col("differs")
+    adds = F.col(IS_NEW) & F.col("is_not_stored")
     return with_peers.where(is_first).select(
         *map(F.col, (KEY, SEQUENCE, DELETED, TRACKED, UNTRACKED, STORED, CONFLICTS)),
         (F.col("new_count") - adds.cast("long")).alias(DUPLICATES),
@@ -153,14 +153,14 @@ def members(row: Column, columns: Sequence[str]) -> Column:
     return F.struct(*[row[name].alias(name) for name in columns])
 
 
-def null_members(layout: Layout, columns: Sequence[str]) -> Column:
+def null_struct(layout: Layout, columns: Sequence[str]) -> Column:
     """Return a null of the type of `members`."""
     if not columns:
         return F.lit(None).cast(f"struct<{NO_COLUMN}:boolean>")
     return F.lit(None).cast(spark_type(layout.struct_of(columns)))
 
 
-def members_without_values(layout: Layout, columns: Sequence[str]) -> Column:
+def struct_of_nulls(layout: Layout, columns: Sequence[str]) -> Column:
     """Return a struct of the type of `members` in which every member is null. `columns` is not empty."""
     member_fields = layout.struct_of(columns)
     return F.struct(*[F.lit(None).cast(spark_type(field.type)).alias(field.name) for field in member_fields])

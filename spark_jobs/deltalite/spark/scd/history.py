@@ -40,8 +40,8 @@ from deltalite.spark.scd.events import (
     comparable_values,
     distinct_events,
     members,
-    members_without_values,
-    null_members,
+    null_struct,
+    struct_of_nulls,
 )
 from deltalite.spark.scd.layout import EVENT_DELETED, EVENT_SEQUENCE, EVENT_VALUES, Layout
 
@@ -71,7 +71,7 @@ def history_events(rows: DataFrame, layout: Layout) -> DataFrame:
     stored, event = F.col(STORED), F.col(_EVENT)
     no_events = F.array().cast(spark_type(layout.events_type))
     first_event = _event(layout, begin, ~is_row, stored[UNTRACKED])
-    delete = _event(layout, end, F.lit(True), null_members(layout, layout.untracked))
+    delete = _event(layout, end, F.lit(True), null_struct(layout, layout.untracked))
     has_first = F.coalesce(F.exists(_EVENTS, lambda item: item[EVENT_SEQUENCE] == begin), F.lit(False))
     all_events = F.concat(
         F.when(has_first, no_events).otherwise(F.array(first_event)),
@@ -80,7 +80,7 @@ def history_events(rows: DataFrame, layout: Layout) -> DataFrame:
     )
     untracked = stored[UNTRACKED]
     if layout.untracked:  # an event from the time before the first untracked column has no values
-        untracked = F.coalesce(event[EVENT_VALUES], members_without_values(layout, layout.untracked))
+        untracked = F.coalesce(event[EVENT_VALUES], struct_of_nulls(layout, layout.untracked))
     return history.select(KEY, _BEGIN, STORED, F.explode(all_events).alias(_EVENT)).select(
         KEY,
         event[EVENT_SEQUENCE].alias(SEQUENCE),
@@ -110,10 +110,10 @@ def _with_row_numbers(events: DataFrame, layout: Layout) -> DataFrame:
     is_other = previous_deleted.isNull() | previous_deleted | ~tracked.eqNullSafe(F.lag(tracked).over(in_order))
     with_begins = events.select(
         "*",
-        F.max(~F.col(DELETED)).over(_by_key()).alias("has_row"),
-        (~F.col(DELETED) & is_other).alias("begins_row"),
+        F.max(~F.col(DELETED)).over(_by_key()).alias("has_live_event"),
+        (~F.col(DELETED) & is_other).alias("begins_live_row"),
         F.row_number().over(in_order).alias("number"),
-    ).withColumn("begins", F.col("begins_row") | (~F.col("has_row") & (F.col("number") == 1)))
+    ).withColumn("begins", F.col("begins_live_row") | (~F.col("has_live_event") & (F.col("number") == 1)))
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     row_count = F.sum(F.col("begins").cast("int")).over(so_far)
     return with_begins.withColumn("row_count", row_count).select(

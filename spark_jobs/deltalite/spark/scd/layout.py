@@ -3,7 +3,8 @@
 A table of type 2 has these columns:
 
 - the keys, and the tracked and untracked columns of the source. A new value of a tracked column makes a new row.
-- `valid_from` and `valid_to`: the range of the sequence in which the row is valid, without its end.
+- `valid_from`: the sequence at which the row becomes valid.
+- `valid_to`: the sequence at which the row ceases to be valid.
 - `current`: whether the row is the newest one of its key, and the key is not deleted.
 - `events`: the source rows of this history row, or null if the other columns contain them. An event has its sequence,
   whether it deletes the key, and the untracked values.
@@ -119,7 +120,7 @@ def layout_of(
     source_schema = from_spark(source.schema)
     excluded = {name.lower() for name in _names_in(source_schema, request.exclude, "exclude")}
     new_values = StructType(tuple(field for field in source_schema if field.name.lower() not in excluded))
-    _check_no_added_column(request, new_values)
+    _refuse_added_columns(request, new_values)
     _names_in(new_values, request.keys, "keys")  # refuses a key that the source lacks
     expressions = Expressions.of_request(no_rows_of_source(source))
     sequence, sequence_type, sequence_columns = _sequence(request, expressions)
@@ -156,7 +157,7 @@ def _names_in(schema: StructType, names: Sequence[str], parameter: str) -> tuple
     return tuple(field.name for field in fields)
 
 
-def _check_no_added_column(request: ScdRequest, values: StructType) -> None:
+def _refuse_added_columns(request: ScdRequest, values: StructType) -> None:
     for name in request.added_columns:
         if values.find(name) is not None:
             raise InvalidRequestError(
@@ -230,14 +231,14 @@ def _added_fields(
 ) -> Iterator[StructField]:
     """Yield the added columns, with the types that the table has or gets."""
     valid_from = None if base is None else base.find(request.valid_from)
-    table_type = sequence_type if valid_from is None else valid_from.type
-    event_fields = [StructField(EVENT_SEQUENCE, table_type), StructField(EVENT_DELETED, PrimitiveType("boolean"))]
+    stored_type = sequence_type if valid_from is None else valid_from.type
+    event_fields = [StructField(EVENT_SEQUENCE, stored_type), StructField(EVENT_DELETED, PrimitiveType("boolean"))]
     if untracked:
         value_types = new_table_schema(StructType(tuple(field for field in values if field.name in untracked)))
         event_fields.append(StructField(EVENT_VALUES, value_types))
     types: dict[str, DataType] = {
-        request.valid_from: table_type,
-        request.valid_to: table_type,
+        request.valid_from: stored_type,
+        request.valid_to: stored_type,
         request.current: PrimitiveType("boolean"),
         request.events: ArrayType(StructType(tuple(event_fields))),
     }

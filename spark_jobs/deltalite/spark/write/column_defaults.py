@@ -1,8 +1,7 @@
 """Values for columns that the rows lack: a default, or an expression over the other columns.
 
 The values are computed while the rows are written. If the rows have a generated column, its values are compared with
-the expression. A default applies only if the rows lack the column; an explicit NULL stays. Protocol: Generated Columns,
-Default Columns.
+the expression. An explicit NULL in a column with a default stays. Protocol: Generated Columns, Default Columns.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def folder_text(text: Column, name: str) -> Column:
     return F.when(text.isNull() | can_name_folder, text).otherwise(stand_in)
 
 
-def long_values(
+def values_of_stand_ins(
     folder_values: Iterable[str | None], rows: DataFrame, texts: Mapping[str, Column], known_values: Iterable[str]
 ) -> dict[str, str]:
     """Return the value behind each stand-in.

@@ -37,7 +37,7 @@ from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 from deltalite.spark.runtime.session import settings
 from deltalite.spark.write.direct_write import DirectWriteError, write_directly
-from deltalite.spark.write.long_values import folder_text, long_values
+from deltalite.spark.write.long_values import folder_text, values_of_stand_ins
 from deltalite.spark.write.row_marks import GOOD, OPEN_FILES, for_good_rows, mark_folder
 
 # The folder of task attempts of Hadoop's committer. A task attempt may still write there after the end of its job.
@@ -151,7 +151,7 @@ class StagedWrite:
 
     Use it as a context manager. On exit it removes the written files, except those that `keep_published` or `keep_all`
     keeps. `is_first_write` says that the table has no version yet. On an object store, only a first write has a staging
-    folder. The folder marks the files of a killed write (`foreign_entry`), and costs about a dozen requests.
+    folder. It shows that other files are from a killed write (`foreign_entry`), and costs about a dozen requests.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout, *, is_first_write: bool = False) -> None:
@@ -160,7 +160,7 @@ class StagedWrite:
         self._has_staging = is_first_write or folder.has_cheap_rename
         self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
         self._created_folders = folder.missing_folders()
-        self._prefixes: list[str] = []  # folders of files that are not moved
+        self._unmoved_folders: list[str] = []
         self._staged_names: set[str] = set()
         self._published_names: list[str] = []
         self._keeps_files = False
@@ -178,8 +178,8 @@ class StagedWrite:
             for name in self._staged_names.difference(self._published_names):
                 folder.remove(name)
             return
-        for prefix in self._prefixes:
-            folder.remove_tree(prefix)
+        for unmoved_folder in self._unmoved_folders:
+            folder.remove_tree(unmoved_folder)
         if not folder.has_cheap_rename:
             return
         for name in self._published_names:
@@ -238,7 +238,7 @@ class StagedWrite:
             target = f"{self._staging}/{uuid.uuid4()}"
         else:
             target = f"{folder}{_random_name(_WRITE_PREFIX_LENGTH)}"
-            self._prefixes.append(target)
+            self._unmoved_folders.append(target)
         with settings(frame.sparkSession, _settings(table, self._layout, has_marks=marks is not None)):
             checks = guards if marks is None else for_good_rows(guards, marks)
             mark_columns = [] if marks is None else [column_named(marks)]
@@ -252,7 +252,7 @@ class StagedWrite:
                 staged_files = self._write(rows, target, folder_columns)
                 staged_files = [_with_mark(file, marks) for file in staged_files]
                 folder_values = {value for file in staged_files for value in file.partition_values.values()}
-                values = long_values(folder_values, checked_rows, texts, known_values)
+                values = values_of_stand_ins(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
                 typed_error = violation(error, guards) or data_error(error) or self._folder.denial(error)
                 if typed_error is None:
@@ -304,7 +304,7 @@ class StagedWrite:
                 self._folder.remove_tree(target)
                 # A task that is still running may write to the first folder later.
                 target += _random_name(_RANDOM_PREFIX_LENGTH)
-                self._prefixes.append(target)
+                self._unmoved_folders.append(target)
                 uri = f"{self._folder.uri}/{target}"
         writer = rows.write.options(**options, **_COMMITTER_OPTIONS)
         if folder_columns:
