@@ -51,8 +51,8 @@ class RunIdentity:
     Protocol: Transaction Identifiers.
 
     The commit stores `details` (such as the DAG, the task, the run, the try number, the map index and the data
-    interval), `generation` and the digests in `commitInfo.userMetadata`. `request_digest` is the digest of the request,
-    and `parameter_digests` contains a short digest of each parameter.
+    interval), `generation` (the number of clears) and the digests of the request and of each parameter in
+    `commitInfo.userMetadata`.
 
     The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` has the prefix
     and the suffix that these app ids share. It is None if the app id does not contain a map index. `is_of_cleared_run`

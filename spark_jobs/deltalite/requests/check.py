@@ -10,7 +10,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests.audits import Audit, AuditLevel, audit_list_faults, audits_of
 from deltalite.requests.base import Fault, Request
 from deltalite.requests.moments import parse_moment_ms
-from deltalite.requests.quarantine import level_faults
+from deltalite.requests.quarantine import quarantine_level_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class CheckRequest(Request):
                     "Give the level to an audit of the task that writes, or choose 'fail' or 'warn'.",
                 )
         yield from audit_list_faults(self.audits, no_new_rows="a version that exists has no new rows")
-        yield from level_faults(self.audits, "a check changes no row", " or 'warn'")
+        yield from quarantine_level_faults(self.audits, "a check changes no row", " or 'warn'")
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _REMEDY = r"Correct the pattern; write \* for a literal star."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePattern:
-    """The alternatives of a pattern, each as the regular expressions of its parts. An empty one selects all files."""
+    """The alternatives of a pattern, each as the regular expressions of its parts."""
 
     alternatives: tuple[tuple[re.Pattern[str], ...], ...]
 
@@ -67,15 +67,15 @@ def expand_braces(text: str) -> Iterator[str]:
     while position < len(text):
         character = text[position]
         if character == "\\":
-            alternatives = [option + text[position : position + 2] for option in alternatives]
+            alternatives = [prefix + text[position : position + 2] for prefix in alternatives]
             position += 2
         elif character == "{":
             end, options = _braces(text, position)
             expanded = [inner for option in options for inner in expand_braces(option)]
-            alternatives = [option + inner for option in alternatives for inner in expanded]
+            alternatives = [prefix + inner for prefix in alternatives for inner in expanded]
             position = end
         else:
-            alternatives = [option + character for option in alternatives]
+            alternatives = [prefix + character for prefix in alternatives]
             position += 1
         if len(alternatives) > _MAX_ALTERNATIVES:
             raise InvalidRequestError(

@@ -10,7 +10,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
 from deltalite.requests.moments import parse_moment_ms
-from deltalite.requests.quarantine import level_faults
+from deltalite.requests.quarantine import quarantine_level_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,9 @@ class RestoreRequest(CommitRequest):
             "Use on_rerun='write' to restore again, or 'skip'.",
         )
         yield from audit_list_faults(self.audits, no_new_rows="a restore writes no new rows")
-        yield from level_faults(self.audits, "a restore brings back all rows of a version", ", 'warn' or 'ask'")
+        yield from quarantine_level_faults(
+            self.audits, "a restore brings back all rows of a version", ", 'warn' or 'ask'"
+        )
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

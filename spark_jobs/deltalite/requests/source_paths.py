@@ -35,6 +35,6 @@ def has_pattern(address: str) -> bool:
     return _GLOB_CHARACTERS.search(address) is not None
 
 
-def is_hidden(base: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether Spark ignores files or folders with this name. A folder such as `_day=1` holds a partition."""
-    return base.startswith(".") or (base.startswith("_") and "=" not in base) or base.endswith("._COPYING_")
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

@@ -45,7 +45,7 @@ from deltalite.version import ENGINE_INFO
 _LONGEST_PAUSE_SECONDS = 0.05
 # A larger commit is not kept in memory after its put.
 _LARGEST_KEPT_BYTES = 1024 * 1024
-# A longer first line of a commit is not compared with the id of the read version.
+# A longer first line of a commit is not compared with the `txnId` of the read version.
 _LONGEST_PROVENANCE_BYTES = 64 * 1024
 # The conflicts that a merge of both deletion vectors may resolve.
 _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
@@ -173,8 +173,8 @@ def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
     After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
-    another commit of the same version. The check notices this commit only if the operation has read the provenance of
-    the version, and the provenance has a `txnId`. A replay from a checkpoint of the version reads no provenance.
+    another commit of the same version. The check notices this commit if the operation has read a `txnId` of the
+    version. A replay from a checkpoint of the version reads none.
 
     A log that was empty at the read must be empty now or begin at version 0.
 

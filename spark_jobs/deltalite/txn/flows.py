@@ -70,14 +70,16 @@ def result_without_new_versions(
     """Return the result of a run that commits nothing, because no incremental source has a new version.
 
     Args:
-        request: the request of an append, a merge or a history.
+        request: the request of an append, a merge or an SCD task.
         base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
-    offsets = ", ".join(f"'{loaded.flow}' has loaded version {loaded.to_version}" for loaded in ranges.values())
+    offsets = ", ".join(
+        f"'{flow_range.flow}' has loaded version {flow_range.to_version}" for flow_range in ranges.values()
+    )
     return replace(
         result_without_commit(request.operation, base.store.root, base.version, run=request.identity, skipped=True),
-        source_versions={name: loaded.to_version for name, loaded in ranges.items()},
+        source_versions={name: flow_range.to_version for name, flow_range in ranges.items()},
         flows=dict(ranges),
         skip_reason=f"The incremental sources have no new version: the flow {offsets}.",
     )

@@ -1,9 +1,9 @@
 """Finds runs of later data intervals that committed before this run and may have touched the same rows.
 
 For example, a cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. Each
-commit names its task and its data interval. A later commit counts only if this operation could touch rows that the
-later commit added or removed. The read set decides this, as it does for conflicts. Usually the transactions of the
-snapshot show that there is no later run, so the search sends no request.
+commit names its task and its data interval. A later commit counts if this operation could touch rows that the later
+commit added or removed. The read set decides this, as for conflicts. Usually the transactions of the snapshot show that
+there is no later run, so the search sends no request.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ in these cases:
 If the winning commit did the work of this run, or is the commit of this proposal, the verdict says so. Otherwise the
 proposal goes on top of the winning commit.
 
-If a winning commit only moves rows to new files, it conflicts only if the proposal removes or re-adds the old files.
-Otherwise the read set of the proposal is extended by the new files.
+A winning commit that only moves rows to new files conflicts if the proposal removes or re-adds the old files. Without a
+conflict, the read set of the proposal gets the new files.
 
 delta-spark's ConflictChecker reports more conflicts; `_append_conflict`, `_judge_removes` and `compatible_changes`
 describe the differences.
@@ -73,10 +73,9 @@ _RETRY = "Run the task again: it starts from the newest version."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A winning commit: it took the version of an attempt to commit.
+    """A winning commit: it took a version that the current transaction tried to commit.
 
-    Each property about files iterates `actions` again, so that the files of a large commit are parsed each time and
-    never held in memory. The winner holds only the other actions, and the kinds of all actions.
+    Each property about files iterates `actions` again, because the files of a large commit would fill the memory.
     """
 
     version: int
@@ -147,7 +146,7 @@ class NoConflict:
 
 
 def read_winner(version: int, data: bytes) -> Winner:
-    """Parse the commit file of a winner. A missing `dataChange` counts as a change of rows.
+    """Parse the commit file of a winner.
 
     Raises:
         CorruptLogError: the commit is malformed.
@@ -164,12 +163,12 @@ class _ParsedActions:
 
     def __iter__(self) -> Iterator[Action]:
         for kind, body in actions_in(self.data, self.name):
-            action = parse_action(kind, _with_data_change(kind, body), self.name)
+            action = parse_action(kind, _with_defaults(kind, body), self.name)
             if action is not None:
                 yield action
 
 
-def _with_data_change(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_defaults(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     defaults = _DEFAULTS.get(kind)
     if defaults is None or all(body.get(key) is not None for key in defaults):
         return body
@@ -288,7 +287,7 @@ def _append_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
 
     The check uses partition values and statistics. delta-spark uses partition values only.
     """
-    if proposal.metadata is None:  # a commit that changes the metadata must have read all rows that it applies to
+    if proposal.metadata is None:  # new metadata, such as a constraint, applies to added rows too
         if proposal.isolation is IsolationLevel.SNAPSHOT:
             return None
         if proposal.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
