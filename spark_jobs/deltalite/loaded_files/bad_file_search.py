@@ -126,7 +126,7 @@ class _Search:
 
 
 def _sample_size(max_share: float) -> int:
-    """Return how many random files must be bad, so that very likely the share of bad files is above `max_share`."""
+    """Return n: if n random files are all bad, the share of bad files is very likely above `max_share`."""
     if max_share >= 1:
         return 1
     return max(1, math.ceil(math.log(_RISK) / math.log(max_share))) if max_share > 0 else 1

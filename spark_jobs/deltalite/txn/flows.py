@@ -155,17 +155,17 @@ def reset_offsets(
 
 def flows_parameter(ranges: Mapping[str, FlowRange]) -> str:
     """Return the value of the operation parameter `FLOWS`: the loaded versions, by the names of the views."""
-    return json.dumps(
-        {
-            view: {
-                "flow": flow_range.flow,
-                "sourceTableId": flow_range.source_table_id,
-                "afterVersion": flow_range.after_version,
-                "toVersion": flow_range.to_version,
-            }
-            for view, flow_range in ranges.items()
-        }
-    )
+    return json.dumps({view: range_as_json(flow_range) for view, flow_range in ranges.items()})
+
+
+def range_as_json(flow_range: FlowRange) -> dict[str, Any]:
+    """Return the loaded versions of one source as JSON values."""
+    return {
+        "flow": flow_range.flow,
+        "sourceTableId": flow_range.source_table_id,
+        "afterVersion": flow_range.after_version,
+        "toVersion": flow_range.to_version,
+    }
 
 
 def flow_ranges_of(parameters: Any) -> dict[str, FlowRange]:
