@@ -175,7 +175,7 @@ def may_have_uncommitted_rows(base: Snapshot, request: CommitRequest, quarantine
     return quarantine.may_have_uncommitted_rows(
         newest_snapshot(quarantine_store),
         base,
-        run=request.identity.app_id,
+        run_app_id=request.identity.app_id,
         target_address=canonical_address(parse_location(request.table)),
     )
 

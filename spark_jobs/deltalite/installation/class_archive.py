@@ -110,8 +110,8 @@ def fitting_archive(folder: Path, program: str, environ: Mapping[str, str]) -> A
 def _digest(java: Path, jars: Path) -> str:
     """Return the digest of all that an archive depends on.
 
-    Times are whole seconds, as a JVM compares them, because the layers of a container image store whole seconds. The
-    jars are in the order of the folder, because it is their order in the class path.
+    Times are whole seconds, as in the check of a JVM and in the layers of container images. The jars are in the order
+    of the folder, because it is their order in the class path.
     """
     digest = hashlib.sha256(VERSION.encode())
     home = java.resolve().parent.parent

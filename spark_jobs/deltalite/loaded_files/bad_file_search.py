@@ -5,7 +5,7 @@
 2. Read the other files in groups. If a group fails, first check the file that the error names. Then read the rest of
    the group in two halves. So a bad file costs few reads, and a good file is rarely read alone.
 
-A file is bad only if it fails alone.
+A file counts as bad if it fails alone.
 """
 
 from __future__ import annotations

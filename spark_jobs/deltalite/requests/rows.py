@@ -144,8 +144,8 @@ class MergeClause:
 class MergeRequest(RowsRequest):
     """A request to merge the rows of `sources`, or of the `query` over them, into `table`.
 
-    In SQL, `source` and `target` name the rows of both sides. For each row, the first clause with a true condition
-    applies, among the clauses for this kind of row. A target row to which no clause applies does not change.
+    In SQL, `source` and `target` name the rows of both sides. Among the clauses for a kind of row, the first clause
+    with a true condition applies. A target row to which no clause applies does not change.
     `create_if_missing` creates a missing table with `partition_by` and `properties`. Source rows that audits of level
     `quarantine` reject go to the table `quarantine`, and take no part in the merge.
     """

@@ -10,7 +10,7 @@ _GLOB_CHARACTERS = re.compile(r"[*?\[{\\]")
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the folder before the first part with a glob character, and the pattern below it, or no pattern ("").
+    """Return the folder before the first part with a glob character, and the pattern below it ("" without one).
 
     Raises:
         InvalidRequestError: the scheme, the bucket or the host has a glob character.

@@ -48,7 +48,7 @@ def with_acceptance(
 
 
 def is_undecided(result: AuditResult) -> bool:
-    """Whether a person must decide on a result. If its SQL fails, there is no value to decide on."""
+    """Whether a person must decide on a result. If the SQL fails, there is no value to decide on."""
     return not result.passed and result.level == AuditLevel.ASK and result.error is None and result.accepted_by is None
 
 

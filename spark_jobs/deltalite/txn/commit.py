@@ -1,6 +1,6 @@
 """Optimistic commit: put the next version if it is absent; otherwise compare with the winning commits.
 
-A lost race is an error only if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
+A lost race is an error if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
 If storage does not answer a put (`put.py`), this id in the log shows that the put succeeded. Protocol: Delta Log
 Entries (atomic creation), Commit Provenance Information.
 """
@@ -53,7 +53,7 @@ _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The outcome that the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC).
+    """The outcome if the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC).
 
     `data` is the content of the commit. It is None if the content is large, or if only the log shows that the put
     succeeded.
@@ -66,7 +66,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedByAnotherAttempt:
-    """The outcome that another attempt of the run `app_id` committed `version`; the proposal was not committed."""
+    """The outcome if another attempt of the run `app_id` committed `version`; the proposal was not committed."""
 
     version: int
     app_id: str
@@ -172,7 +172,7 @@ def _judge_row_by_row(
 def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
-    After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
+    After log cleanup, the commit name of a version that was committed before is free again. A recreated table may have
     another commit of the same version. The check notices this commit if the operation has read a `txnId` of the
     version. A replay from a checkpoint of the version reads none.
 

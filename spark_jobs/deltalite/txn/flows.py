@@ -74,14 +74,14 @@ def result_without_new_versions(
         base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
-    offsets = ", ".join(
+    offset_texts = ", ".join(
         f"'{flow_range.flow}' has loaded version {flow_range.to_version}" for flow_range in ranges.values()
     )
     return replace(
         result_without_commit(request.operation, base.store.root, base.version, run=request.identity, skipped=True),
         source_versions={name: flow_range.to_version for name, flow_range in ranges.items()},
         flows=dict(ranges),
-        skip_reason=f"The incremental sources have no new version: the flow {offsets}.",
+        skip_reason=f"The incremental sources have no new version: the flow {offset_texts}.",
     )
 
 
