@@ -108,6 +108,11 @@ def limit_of(args: Arguments) -> int | None:
     return default if limit is None else limit
 
 
+def limit_note(shown: int, total: int) -> str:
+    """Return the end of a line about `total` lines, of which `shown` are shown because of the limit."""
+    return "" if shown == total else f", {shown} of them shown (--limit)"
+
+
 def open_table(args: Arguments) -> DeltaTable:
     """Open the table at the version in the arguments. Raises the errors of `DeltaTable`."""
     return DeltaTable(

@@ -26,7 +26,7 @@ Fault = tuple[str, str]
 class OnRerun(StrEnum):
     """The behavior of a task if its run, or another run with the same `idempotency_key`, has committed before.
 
-    A retry is no such case: with any value, it returns the commit of the earlier attempt.
+    A retry does not depend on the value: it returns the commit of the earlier attempt.
     """
 
     SKIP = "skip"

@@ -38,7 +38,16 @@ from deltalite.txn.put import put_commit
 from deltalite.txn.record_counts import needs_record_counts, with_checked_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
-from deltalite.txn.winners import AlreadyDone, IsThisCommit, NoConflict, Verdict, Winner, judge, read_winner
+from deltalite.txn.winners import (
+    RETRY_REMEDY,
+    AlreadyDone,
+    IsThisCommit,
+    NoConflict,
+    Verdict,
+    Winner,
+    judge,
+    read_winner,
+)
 from deltalite.version import ENGINE_INFO
 
 # Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
@@ -157,9 +166,9 @@ def _put_until_settled(
 def _judge_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
-    """Return the proposal and the verdict after a merge of deletion vectors; unchanged if a merge is impossible.
+    """Merge deletion vectors, and return the proposal and the verdict. If a merge is impossible, both are unchanged.
 
-    If the proposal conflicts even after the merge, it is returned without the merge, with the new conflict.
+    If the merged proposal conflicts, return the unmerged proposal and the new conflict.
     """
     merge_result = merger.merge(proposal, winner)
     if merge_result is None:
@@ -198,7 +207,7 @@ def _check_base(store: LogStore, base: BaseState) -> None:
         )
     raise ConcurrentWriteException(
         f"Could not commit: the log of {store.root} {problem}",
-        remedy="Run the task again: it starts from the newest version.",
+        remedy=RETRY_REMEDY,
     )
 
 
@@ -230,7 +239,7 @@ def _check_version_below(store: LogStore, version: int) -> None:
         ) from error
     raise ConcurrentWriteException(
         problem,
-        remedy="Run the task again: it starts from the newest version.",
+        remedy=RETRY_REMEDY,
     )
 
 
