@@ -68,7 +68,7 @@ def _passes(audit: Audit, value: Number | None, measurement: Measurement) -> boo
         return False
     match audit.kind:
         case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
-            return _is_in_limits(audit, int(value), measurement.rows or 0)
+            return _allows_bad_rows(audit, int(value), measurement.rows or 0)
         case AuditKind.ROW_COUNT:
             return _is_in_range(audit, value) and _is_small_change(audit, int(value), measurement.before)
         case AuditKind.AGGREGATE:
@@ -77,7 +77,7 @@ def _passes(audit: Audit, value: Number | None, measurement: Measurement) -> boo
             return audit.max_age_hours is not None and value <= audit.max_age_hours
 
 
-def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
+def _allows_bad_rows(audit: Audit, bad_rows: int, rows: int) -> bool:
     max_share = audit.share_limit
     has_no_limit = audit.max_rows is None and max_share is None
     max_rows = 0 if has_no_limit else audit.max_rows
