@@ -26,8 +26,8 @@ class CommitSummary:
 
     - `table_id`: set if the commit creates the table or changes its metadata.
     - `knows_partitions`: False if the commit removes rows of a file without naming the partition values of the file.
-    - `is_complete`: False if the commit has more app ids or partitions than a summary holds. A condition can then use
-      this summary only if the summary was made for that condition.
+    - `is_complete`: False if the commit has more app ids or partitions than a summary holds. A summary that was made
+      for one condition is complete for that condition.
     - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
     """
 

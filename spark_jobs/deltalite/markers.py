@@ -5,8 +5,8 @@ with another nonce, such as an old marker line that a job prints as part of a te
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
 merge, is compressed (zlib, base64). If a result with the rows of many tables is still too long, it is split into
 several lines, its parts. A question about audits is always split. The parser raises no error: it returns None for any
-other line. If the marker of a commit does not arrive, the worker reads the table's log, which holds the same facts.
-Standard library only.
+other line. If the marker of a commit does not arrive, the worker reads the table's log, which holds the same facts
+except the phases. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ NO_NONCE = "-"
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
 _STARTED = "DELTALITE-STARTED"
-_PART = "DELTALITE-PART"
+_RESULT_PART = "DELTALITE-PART"
 _QUESTION_PART = "DELTALITE-QUESTION"
-_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}|{_PART}|{_QUESTION_PART}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
+_PREFIXES = rf"{_RESULT}|{_ERROR}|{_STARTED}|{_RESULT_PART}|{_QUESTION_PART}"
+_MARKER_PATTERN = re.compile(rf"({_PREFIXES}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
 _MAX_UNPACKED_BYTES = 64 * 1024
 # The limits of a result or question in parts.
 _PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
@@ -62,10 +63,10 @@ class QuestionPart(Part):
 
 
 class Parts(Generic[_Collected]):
-    """Collects the parts of one result or question. `read` creates the result or question from its JSON."""
+    """Collects the parts of one result or question. `create` creates the result or question from its JSON."""
 
-    def __init__(self, read: Callable[[Any], _Collected]) -> None:
-        self._read = read
+    def __init__(self, create: Callable[[Any], _Collected]) -> None:
+        self._create = create
         self._texts: dict[int, str] = {}
 
     def add(self, part: Part) -> _Collected | None:
@@ -75,7 +76,7 @@ class Parts(Generic[_Collected]):
             return None
         packed = "".join(text for _, text in sorted(self._texts.items()))
         try:
-            return self._read(json.loads(_unpack(packed, _MAX_JOINED_BYTES)))
+            return self._create(json.loads(_unpack(packed, _MAX_JOINED_BYTES)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
             return None
 
@@ -108,8 +109,7 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
     A line that would be too long leaves out the phases, the partition names, the audits or several of these
-    (`partitions` or `audits` is None). Without a line, the worker finds the same facts of a commit in the log, except
-    the phases.
+    (`partitions` or `audits` is None).
     """
     for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
@@ -125,7 +125,7 @@ def result_markers(result: OperationResult, nonce: str = NO_NONCE) -> list[str]:
     line = result_marker(result, nonce=nonce)
     if line is not None:
         return [line]
-    return _part_markers(_PART, result.as_dict(), nonce) if result.tables else []
+    return _part_markers(_RESULT_PART, result.as_dict(), nonce) if result.tables else []
 
 
 def question_markers(question: AuditQuestion, nonce: str = NO_NONCE) -> list[str]:
@@ -202,8 +202,8 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
         check_type(error.message, str)
         check_type(error.remedy, str)
         return error
-    if prefix in (_PART, _QUESTION_PART):
-        part = ResultPart(**body) if prefix == _PART else QuestionPart(**body)
+    if prefix in (_RESULT_PART, _QUESTION_PART):
+        part = ResultPart(**body) if prefix == _RESULT_PART else QuestionPart(**body)
         check_type(part.index, int)
         check_type(part.count, int)
         check_type(part.text, str)

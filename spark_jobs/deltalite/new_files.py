@@ -21,7 +21,7 @@ from deltalite.storage.locations import canonical_address, parse_location
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import listed_tree
 from deltalite.storage.trees import FolderContent, ListedTree
-from deltalite.txn.loaded_files import result_without_new_files as result_of_choice
+from deltalite.txn.loaded_files import result_without_load
 
 _MAX_LISTED_FILES = 100_000
 
@@ -56,7 +56,7 @@ def result_without_new_files(base: Snapshot, request: CopyRequest, source_store:
         return None
     is_loaded = find_loaded(base.store, read_manifest(base.store, manifest_number), files)
     choice = choose_files(files, is_loaded, force=False, max_files=None, max_bytes=None)
-    return result_of_choice(request, base.store.root, base.version, choice)
+    return result_without_load(request, base.store.root, base.version, choice)
 
 
 class _LimitedTree:

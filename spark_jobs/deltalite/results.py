@@ -272,7 +272,7 @@ def result_without_commit(
 
 
 def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
-    """Return the result of a checkpoint task. A checkpoint commits nothing, so the result names no run.
+    """Return the result of a checkpoint task.
 
     `existed` is True if the version already had a checkpoint; the result is then `skipped`.
     """
@@ -280,12 +280,12 @@ def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mappi
 
 
 def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
-    """Return the result of a manifest generation. A generation commits nothing, so the result names no run."""
+    """Return the result of a manifest generation."""
     return result_without_commit("GENERATE", table, version, metrics=metrics)
 
 
 def check_result(table: str, version: int | None, audits: tuple[AuditResult, ...] | None) -> OperationResult:
-    """Return the result of a check. A check commits nothing, so the result names no run.
+    """Return the result of a check.
 
     `audits` is None if the results of the audits are unknown.
     """

@@ -86,8 +86,8 @@ class DeltaTable:
         timestamp: str | datetime | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        target = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
-        self._snapshot = _load(open_store(target.path, storage_options=storage_options), target)
+        versioned_path = resolve_version(os.fspath(path) if isinstance(path, os.PathLike) else path, version, timestamp)
+        self._snapshot = _load(open_store(versioned_path.path, storage_options=storage_options), versioned_path)
 
     @classmethod
     def of(cls, store: LogStore, *, version: int | None = None, timestamp: str | datetime | None = None) -> Self:
@@ -299,8 +299,8 @@ def utc_datetime(milliseconds: int | None) -> datetime | None:
         return None
 
 
-def _load(store: LogStore, target: VersionedPath) -> Snapshot:
+def _load(store: LogStore, versioned_path: VersionedPath) -> Snapshot:
     """Load the snapshot of the given version or time, or the newest one if neither is given."""
-    if target.timestamp_ms is not None:
-        return Snapshot.load_at(store, target.timestamp_ms)
-    return Snapshot.load(store, target.version)
+    if versioned_path.timestamp_ms is not None:
+        return Snapshot.load_at(store, versioned_path.timestamp_ms)
+    return Snapshot.load(store, versioned_path.version)

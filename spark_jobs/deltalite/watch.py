@@ -175,7 +175,7 @@ def may_have_uncommitted_rows(base: Snapshot, request: CommitRequest, quarantine
     return quarantine.may_have_uncommitted_rows(
         newest_snapshot(quarantine_store),
         base,
-        run=request.identity.app_id,
+        run_app_id=request.identity.app_id,
         target_address=canonical_address(parse_location(request.table)),
     )
 
@@ -226,10 +226,10 @@ def with_complete_summaries(store: LogStore, steps: Sequence[Step], condition: C
 
     Raises: as `poll`.
     """
-    return tuple(_complete(store, step, condition) for step in steps)
+    return tuple(_with_complete_summary(store, step, condition) for step in steps)
 
 
-def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
+def _with_complete_summary(store: LogStore, step: Step, condition: CommitCondition) -> Step:
     if not isinstance(step, Commit) or step.summary.is_complete or not condition.needs_complete_summary:
         return step
     version = step.position.version

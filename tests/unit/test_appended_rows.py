@@ -37,7 +37,7 @@ def store_of(*commits):
     return store
 
 
-def appended(store, first, last, **options):
+def appended_files(store, first, last, **options):
     plan = plan_appends(
         store, first, last, list_log(store, 0).commits, skips_changes=options.get("skips_changes", False)
     )
@@ -46,8 +46,8 @@ def appended(store, first, last, **options):
 
 def test_the_files_of_appends_are_listed_in_the_order_of_versions():
     store = store_of([add("f1")], [add("f2"), add("f3")], [commit_info(operation="SET TBLPROPERTIES")])
-    assert appended(store, 1, 3) == [(1, "f1"), (2, "f2"), (2, "f3")]
-    assert appended(store, 2, 2) == [(2, "f2"), (2, "f3")]
+    assert appended_files(store, 1, 3) == [(1, "f1"), (2, "f2"), (2, "f3")]
+    assert appended_files(store, 2, 2) == [(2, "f2"), (2, "f3")]
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_the_files_of_appends_are_listed_in_the_order_of_versions():
     ids=["an optimize", "a merge that changed no row", "a restore without files"],
 )
 def test_a_commit_that_changes_no_row_is_skipped(actions):
-    assert appended(store_of(actions, [add("f2")]), 1, 2) == [(2, "f2")]
+    assert appended_files(store_of(actions, [add("f2")]), 1, 2) == [(2, "f2")]
 
 
 def test_an_insert_with_change_files_is_an_append():
-    assert appended(store_of([CHANGE_FILE, add("f1")]), 1, 1) == [(1, "f1")]
+    assert appended_files(store_of([CHANGE_FILE, add("f1")]), 1, 1) == [(1, "f1")]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_an_insert_with_change_files_is_an_append():
 def test_a_commit_that_changes_rows_is_an_error_or_is_left_out_as_a_whole(actions):
     store = store_of([add("f1")], actions, [add("f3")])
     with pytest.raises(SourceRowsChangedError, match=r"Version 2 of .* \((DELETE|UPDATE|RESTORE)\) removes, changes"):
-        appended(store, 1, 3)
-    assert appended(store, 1, 3, skips_changes=True) == [(1, "f1"), (3, "f3")]
+        appended_files(store, 1, 3)
+    assert appended_files(store, 1, 3, skips_changes=True) == [(1, "f1"), (3, "f3")]
     assert list(sizes_of_changes(store, range(1, 4), list_log(store, 0).commits, reads_feed=False)) == [10, 0, 10]
 
 
@@ -96,4 +96,4 @@ def test_rows_that_the_last_schema_cannot_read_are_an_error():
     commit_actions(store, add("f1"))
     commit_actions(store, metadata(schema=struct(day="string")))
     with pytest.raises(ChangeFeedUnavailableError, match=r"version 1 .* in version 2 the column 'id' was dropped"):
-        appended(store, 1, 2)
+        appended_files(store, 1, 2)

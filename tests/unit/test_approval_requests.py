@@ -61,7 +61,7 @@ def test_a_question_and_an_approval_are_json():
     assert QUESTION.with_texts(str.upper).samples == {"0": ("{}", '{"A": 1}')}
 
 
-def test_a_request_keeps_its_approval_and_passes_it_to_the_write_that_carries_it_out():
+def test_a_request_keeps_its_approval_in_json_and_in_the_request_of_its_write():
     audits, sources = (Audit(name="0", rows="x", level="ask"),), {"source": Source(format="csv")}
     for request in (
         WriteRequest(table="/t", sources=sources, audits=audits, approval=APPROVAL),

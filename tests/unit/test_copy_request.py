@@ -98,6 +98,6 @@ def test_the_limit_of_bad_records_and_files_is_a_decimal_number(share, count):
     assert max_bad_count(request(quarantine="/q", max_bad_share=share), 100) == count
 
 
-def test_a_run_of_a_few_records_or_files_has_no_limit_by_default():
+def test_a_run_of_a_few_records_or_files_accepts_ten_bad_ones_by_default():
     assert [max_bad_count(request(quarantine="/q"), count) for count in (1, 10, 15, 21)] == [10, 10, 10, 10]
     assert max_bad_count(request(quarantine="/q", max_bad_share=0.5), 1) == 0

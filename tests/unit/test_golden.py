@@ -21,7 +21,7 @@ from tests.support.golden import assert_same_rows, expected_metadata, one_per_fe
 
 READABLE_LOGS = {"read", "log-only"}
 # Earlier versions that the library rejects, each with the reason.
-UNREAD_VERSIONS = {
+REJECTED_VERSIONS = {
     ("delta-rs/delta-live-table", 0): "its metaData has no schemaString, which the protocol requires",
 }
 
@@ -79,7 +79,7 @@ def test_earlier_versions_have_their_files_and_rows(golden, name):
         expected = entry.get("replay") or entry
         if expected.get("files") is None or "error" in expected:
             continue  # the other readers gave no answer
-        if (name, entry["version"]) in UNREAD_VERSIONS:
+        if (name, entry["version"]) in REJECTED_VERSIONS:
             with pytest.raises(CorruptLogError, match="`schemaString` is missing"):
                 open_table(golden, name, version=entry["version"])
             continue

@@ -41,7 +41,7 @@ def merge(**fields):
     )  # fmt: skip
 
 
-def history(**fields):
+def scd(**fields):
     return ScdRequest(
         **{"table": "/t", "sources": SOURCES, "keys": ("x",), "sequence_by": "y", "audits": REJECTING,
            "quarantine": "/q", **fields}
@@ -111,9 +111,9 @@ def test_an_audit_without_a_limit_rejects_at_most_half_of_the_rows():
             "a bad source row would change or delete a good target row",
             "Set level='fail', or leave when_not_matched_by_source out.",
         ),
-        (lambda: history(quarantine=None), "the request has no quarantine", "level='fail'"),
-        (lambda: history(quarantine="/t/"), "is the table itself", "another table"),
-        (lambda: history(audits=()), "the request has no such audit", "leave quarantine out"),
+        (lambda: scd(quarantine=None), "the request has no quarantine", "level='fail'"),
+        (lambda: scd(quarantine="/t/"), "is the table itself", "another table"),
+        (lambda: scd(audits=()), "the request has no such audit", "leave quarantine out"),
     ],
 )
 def test_a_request_that_cannot_quarantine_is_refused(make_request, problem, remedy):
@@ -129,6 +129,6 @@ def test_a_valid_request_keeps_its_quarantine_in_json():
         write(), copy(), copy("parquet"), copy("parquet", max_bad_share=0.1),
         copy(audits=FAILING), merge(deduplicate=one_of_each_key),
         merge(quarantine=None, audits=FAILING, when_not_matched_by_source=(MergeClause(delete=True),)),
-        history(deduplicate=one_of_each_key),
+        scd(deduplicate=one_of_each_key),
     ):  # fmt: skip
         assert type(request).from_json(request.to_json()) == request

@@ -85,7 +85,7 @@ def test_the_request_stands_for_a_merge_and_a_first_write():
     }
 
 
-def test_runs_may_have_any_order_by_default_unless_rows_replace_others():
+def test_runs_may_have_any_order_by_default_if_no_row_replaces_another():
     assert with_order_policy(ScdRequest(**PLAIN)).out_of_order is OutOfOrder.ALLOW
     assert with_order_policy(ScdRequest(**PLAIN, on_same_sequence="replace")).out_of_order is None
     assert with_order_policy(ScdRequest(**PLAIN, out_of_order="fail")).out_of_order is OutOfOrder.FAIL

@@ -101,7 +101,7 @@ def test_a_path_may_name_its_version(partitioned_table_path, suffix, version):
     assert DeltaTable(partitioned_table_path + suffix).version == version
 
 
-def test_files_lists_decoded_paths_and_the_facts_of_the_log(small_table_store):
+def test_the_arrow_table_of_files_has_decoded_paths_and_the_facts_of_the_log(small_table_store):
     files = DeltaTable(small_table_store.root).files()
     assert files.schema.names == [
         "path", "partition_values", "size_bytes", "modification_time_ms", "num_records", "stats", "deletion_vector",

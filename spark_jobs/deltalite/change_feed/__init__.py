@@ -1,4 +1,4 @@
-"""The change data feed, and the rows that versions of a table append: the files with these rows, and their reader.
+"""Plans and reads the change data feed, and plans the rows that versions of a table append.
 
 `table`, `spark`, `commands` and `cli` call this package. Begin with `plan.py`; `appends.py` plans appended rows.
 """

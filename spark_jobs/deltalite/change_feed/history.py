@@ -19,7 +19,7 @@ class VersionHistory:
 
     With `needs_feed`, each version must have recorded its changes. `table_ids` has the table ids of all versions: a
     table that was replaced in place has several. `starts_with_metadata` is true if the commit of the first version sets
-    the metadata, so that its removed rows may have another schema.
+    the metadata. The rows that it removes may then have another schema.
     """
 
     def __init__(self, start: Snapshot, *, needs_feed: bool) -> None:

@@ -66,7 +66,7 @@ class ChangePlan:
     starts_with_metadata: bool = False
 
     def unreadable_removals(self) -> str | None:
-        """Return why the schema may not read rows that the first version removes, as a clause. None if it reads them.
+        """Return a clause: why the schema may fail to read rows that the first version removes. None if it reads them.
 
         These rows have the schema of the version before, which is unknown if its log was cleaned.
         """

@@ -29,7 +29,7 @@ class Command:
     - `description`: the help text. It is the module's docstring, which lists the JSON fields.
     - `takes_version`: whether the user can choose the version to read, with an option or in the address.
     - `needs_table`: False if the table is optional.
-    - `takes_tables`: whether the command takes several tables.
+    - `takes_several_tables`: whether the command takes several tables.
     - `takes_table`: False if the command has no argument for a table.
     """
 
@@ -40,7 +40,7 @@ class Command:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Arguments, Output], int]
     needs_table: bool = True
-    takes_tables: bool = False
+    takes_several_tables: bool = False
     takes_table: bool = True
 
 
@@ -49,10 +49,14 @@ def add_no_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def add_table_arguments(
-    parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True, takes_tables: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    takes_version: bool,
+    needs_table: bool = True,
+    takes_several_tables: bool = False,
 ) -> None:
     """Add the arguments of commands that read tables."""
-    if takes_tables:
+    if takes_several_tables:
         parser.add_argument(
             "tables", nargs="+", metavar="TABLE", help="address of a table, or a pattern such as /lake/*"
         )
@@ -102,6 +106,11 @@ def limit_of(args: Arguments) -> int | None:
         raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
     default: int | None = args.limit_as_json if args.json else args.limit_for_people
     return default if limit is None else limit
+
+
+def limit_note(shown: int, total: int) -> str:
+    """Return the end of a line about `total` lines, of which `shown` are shown because of the limit."""
+    return "" if shown == total else f", {shown} of them shown (--limit)"
 
 
 def open_table(args: Arguments) -> DeltaTable:

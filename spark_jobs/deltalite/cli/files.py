@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
+from deltalite.cli.command import Arguments, Command, add_limit, limit_note, limit_of, open_table
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import time_cell
 from deltalite.log.file_table import total
@@ -45,7 +45,7 @@ def _run(args: Arguments, out: Output) -> int:
         return 0
     out.table(_COLUMNS, map(_row, _records(shown_files)))
     size_bytes = total(files["size_bytes"])
-    note = "" if shown_files.num_rows == files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
+    note = limit_note(shown_files.num_rows, files.num_rows)
     out.line()
     out.line(f"{counted(files.num_rows, 'file')} of {format_bytes(size_bytes)}{note}")
     return 0

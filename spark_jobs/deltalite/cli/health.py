@@ -118,5 +118,5 @@ COMMAND = Command(
     takes_version=False,
     add_arguments=_add_arguments,
     run=_run,
-    takes_tables=True,
+    takes_several_tables=True,
 )

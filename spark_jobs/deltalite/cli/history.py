@@ -24,7 +24,7 @@ from deltalite.cli.values import json_text, time_cell
 from deltalite.log.writers import task_run, writer_text
 from deltalite.results import AuditResult
 from deltalite.txn.audits import AUDITS, audit_results_of
-from deltalite.txn.flows import FLOWS, flow_ranges_of
+from deltalite.txn.flows import FLOWS, flow_ranges_of, range_as_json
 
 _DEFAULT_LIMIT = 20
 _COLUMNS = (
@@ -68,16 +68,8 @@ def _task_run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _flows_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return `flows` as JSON values, or nothing if the commit loaded no incremental source."""
-    flows = [
-        {
-            "view": view,
-            "flow": loaded.flow,
-            "sourceTableId": loaded.source_table_id,
-            "afterVersion": loaded.after_version,
-            "toVersion": loaded.to_version,
-        }
-        for view, loaded in flow_ranges_of(entry.get("operationParameters")).items()
-    ]
+    ranges = flow_ranges_of(entry.get("operationParameters"))
+    flows = [{"view": view, **range_as_json(flow_range)} for view, flow_range in ranges.items()]
     return {"flows": flows} if flows else {}
 
 
@@ -89,10 +81,10 @@ def _audits_of(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _format_parameters(values: Any) -> str:
     """Format the parameters. The versions of incremental sources come first and as a text, and audits last."""
-    flows, audits = flow_ranges_of(values).values(), audit_results_of(values)
-    texts = [f"flow '{loaded.flow}' (source table {loaded.source_table_id}): {loaded}" for loaded in flows]
-    formatted = {name for name, results in ((FLOWS, flows), (AUDITS, audits)) if results}
-    other_values = {key: value for key, value in values.items() if key not in formatted} if formatted else values
+    ranges, audits = flow_ranges_of(values).values(), audit_results_of(values)
+    texts = [f"flow '{r.flow}' (source table {r.source_table_id}): {r}" for r in ranges]
+    formatted_keys = {key for key, results in ((FLOWS, ranges), (AUDITS, audits)) if results}
+    other_values = {k: value for k, value in values.items() if k not in formatted_keys} if formatted_keys else values
     return " ".join(filter(None, [*texts, _format_values(other_values), _format_audits(audits)]))
 
 

@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
                 subparser,
                 takes_version=command.takes_version,
                 needs_table=command.needs_table,
-                takes_tables=command.takes_tables,
+                takes_several_tables=command.takes_several_tables,
             )
         else:
             add_json_argument(subparser)

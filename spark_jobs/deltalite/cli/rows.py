@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from deltalite.cli.output import Column, Output
-from deltalite.cli.values import plain
+from deltalite.cli.values import json_value
 from deltalite.sizes import counted
 
 
@@ -37,4 +37,4 @@ def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch],
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[list[Any]]:
     for batch in batches:
         for row in range(batch.num_rows):
-            yield [plain(column[row]) for column in batch.columns]
+            yield [json_value(column[row]) for column in batch.columns]

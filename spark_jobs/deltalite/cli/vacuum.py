@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table_store
+from deltalite.cli.command import Arguments, Command, add_limit, limit_note, limit_of, open_table_store
 from deltalite.cli.output import Column, Output
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.sizes import counted, format_bytes
@@ -68,7 +68,7 @@ def _run(args: Arguments, out: Output) -> int:
     largest = plan.largest_folders(_SHOWN_FOLDERS)
     folder_rows = ((folder.name or ".", folder.files, format_bytes(folder.size_bytes)) for folder in largest)
     out.table(_FOLDER_COLUMNS, folder_rows)
-    note = "" if shown_files.num_rows == plan.files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
+    note = limit_note(shown_files.num_rows, plan.files.num_rows)
     out.line()
     out.line(f"{counted(plan.files.num_rows, 'file')} of {format_bytes(plan.size_bytes)} would be deleted{note}")
     return 0

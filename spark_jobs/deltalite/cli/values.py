@@ -27,43 +27,43 @@ from pyarrow import types
 
 
 def json_text(value: Any, encoding: str = "utf-8") -> str:
-    """Serialize a value to one line of JSON: a value from `plain`, a record of the library, or a nesting of both.
+    """Serialize a value to one line of JSON: a JSON value, a record of the library, or a nesting of both.
 
     If `encoding` cannot encode the text, for example because of a lone surrogate, all non-ASCII characters are escaped.
     """
-    plain_value = _plain_python(value)
-    text = json.dumps(plain_value, ensure_ascii=False, allow_nan=False)
+    converted = _json_value_of_python(value)
+    text = json.dumps(converted, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return json.dumps(plain_value, ensure_ascii=True, allow_nan=False)
+        return json.dumps(converted, ensure_ascii=True, allow_nan=False)
     return text
 
 
-def plain(scalar: pa.Scalar) -> Any:
+def json_value(scalar: pa.Scalar) -> Any:
     """Convert an Arrow scalar to a JSON value."""
     if not scalar.is_valid:
         return None
     data_type = scalar.type
     if isinstance(data_type, pa.BaseExtensionType):
-        return plain(scalar.value)
+        return json_value(scalar.value)
     if types.is_struct(data_type):
-        return {field.name: plain(scalar[index]) for index, field in enumerate(data_type)}
+        return {field.name: json_value(scalar[index]) for index, field in enumerate(data_type)}
     if types.is_map(data_type):
-        pairs = [(plain(entry[0]), plain(entry[1])) for entry in scalar.values]
+        pairs = [(json_value(entry[0]), json_value(entry[1])) for entry in scalar.values]
         is_object = types.is_string(data_type.key_type) and len({key for key, _ in pairs}) == len(pairs)
         return dict(pairs) if is_object else [{"key": key, "value": value} for key, value in pairs]
     if types.is_nested(data_type):
-        return [plain(item) for item in scalar.values]
+        return [json_value(item) for item in scalar.values]
     if types.is_timestamp(data_type):
         return _format_timestamp(scalar)
     if types.is_temporal(data_type):
         return scalar.cast(pa.string()).as_py()
-    return _plain_python(scalar.as_py())
+    return _json_value_of_python(scalar.as_py())
 
 
 def cell(value: Any) -> str:
-    """Format a plain value for a cell of a table for people."""
+    """Format a JSON value for a cell of a table for people."""
     if value is None:
         return "null"
     return printable(value if isinstance(value, str) else json_text(value))
@@ -89,7 +89,7 @@ def _format_timestamp(scalar: pa.Scalar) -> str:
     return f"{whole}{dot if fraction else ''}{fraction}{'Z' if scalar.type.tz is not None else ''}"
 
 
-def _plain_python(value: Any) -> Any:
+def _json_value_of_python(value: Any) -> Any:
     match value:
         case None | bool() | int() | str():
             return value
@@ -104,8 +104,8 @@ def _plain_python(value: Any) -> Any:
         case bytes():
             return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {str(key): _plain_python(item) for key, item in value.items()}
+            return {str(key): _json_value_of_python(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_plain_python(item) for item in value]
+            return [_json_value_of_python(item) for item in value]
         case _:
             return str(value)

@@ -1,9 +1,9 @@
 """Archives of Spark's classes: where they are, which one fits a driver, and the JVM options that use it.
 
 A JVM that maps an archive (class-data sharing) starts a small job in about half of the time, because it does not read
-and verify the classes again. The archive is a dynamic one on top of the JDK's default archive. A JVM uses it only if
-the Java is the same, and if the class path begins with the jars from which the archive was made. Otherwise the JVM
-loads the classes from the jars.
+and verify the classes again. The archive is a dynamic one on top of the JDK's default archive. A JVM uses it if the
+Java is the same, and if the class path begins with the jars from which the archive was made. Otherwise the JVM loads
+the classes from the jars.
 
 The name of an archive contains a digest of the Java, Spark's jars and the release of this package. So an upgrade leads
 to another archive. An archive contains code that tasks run, so only files in the private folder of the user are used.
@@ -28,7 +28,7 @@ ARCHIVE_PREFIX, ARCHIVE_SUFFIX, FAILURE_SUFFIX, USE_SUFFIX = "spark-classes-", "
 JVM_OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 """The variable whose options bin/spark-class passes to the JVM of the driver."""
 LOCK_FILE = "spark-classes.lock"
-"""The file in the private folder that is locked by the process that makes an archive."""
+"""The file in the private folder that a process locks while it makes an archive."""
 _FAILURE_MEMORY_SECONDS = 86_400.0
 # Options that choose or write an archive, up to the ahead-of-time cache of Java 24.
 _ARCHIVE_OPTION = re.compile(
@@ -110,8 +110,8 @@ def fitting_archive(folder: Path, program: str, environ: Mapping[str, str]) -> A
 def _digest(java: Path, jars: Path) -> str:
     """Return the digest of all that an archive depends on.
 
-    Times are whole seconds, as a JVM compares them, because the layers of a container image store whole seconds. The
-    jars are in the order of the folder, because it is their order in the class path.
+    Times are whole seconds, as in the check of a JVM and in the layers of container images. The jars are in the order
+    of the folder, because it is their order in the class path.
     """
     digest = hashlib.sha256(VERSION.encode())
     home = java.resolve().parent.parent

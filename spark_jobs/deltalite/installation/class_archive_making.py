@@ -1,12 +1,12 @@
 """Makes an archive of Spark's classes: runs a training job whose JVM writes the classes that it has loaded.
 
-One process of a user makes an archive at a time. The JVM writes to a temporary folder, and the complete file then gets
-its name. So tasks never use a part of an archive. Making an archive removes archives that no task has used for a week.
+One process of a user makes an archive at a time. The JVM writes a temporary file, which is renamed when it is complete.
+So tasks never use a part of an archive. Making an archive removes archives that no task has used for a week.
 
 A JVM refuses to write an archive if its class path has a folder with files. Spark's configuration folder is always in
-the class path. The training job therefore runs only if this folder is empty or missing. It also runs without the
-folders of Hadoop's configuration. A job with these folders can use the archive, because they come after the jars in the
-class path.
+the class path. The training job therefore needs this folder to be empty or missing. It also runs without the folders
+of Hadoop's configuration. A job with these folders can use the archive, because in its class path the folders follow
+the jars.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TRAINING_SETTINGS = {
     "spark.ui.port": "0",  # any free port
     "spark.ui.showConsoleProgress": "false",
 }
-_REASON = re.compile(
+_FAILURE_LINE = re.compile(
     r"cannot have non-empty|error: non-empty|\[(warning|error)\s*\]\[cds|error occurred|exception", re.IGNORECASE
 )
 _SHOWN_LINES = 5
@@ -214,7 +214,7 @@ def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str
 def reason_in(log: str) -> str:
     """Return the lines of the training job's log that explain its failure, or else its last lines."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    matching_lines = [line for line in lines if _REASON.search(line)]
+    matching_lines = [line for line in lines if _FAILURE_LINE.search(line)]
     return " | ".join((matching_lines or lines or ["its output is empty"])[-_SHOWN_LINES:])
 
 

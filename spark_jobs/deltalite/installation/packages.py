@@ -71,7 +71,7 @@ def check_python() -> Check:
 
 
 def check_package(package: str, *, required: bool) -> Check:
-    """Check that a package is installed in a tested version. A missing package is an error only if it is required."""
+    """Check that a package is installed in a tested version. A missing package is an error if it is required."""
     oldest, newest = TESTED_VERSIONS[package]
     installed = installed_version(package)
     if installed is None:

@@ -5,7 +5,7 @@
 2. Read the other files in groups. If a group fails, first check the file that the error names. Then read the rest of
    the group in two halves. So a bad file costs few reads, and a good file is rarely read alone.
 
-A file is bad only if it fails alone.
+A file counts as bad if it fails alone.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Search:
 
 
 def _sample_size(max_share: float) -> int:
-    """Return how many random files must be bad, so that very likely the share of bad files is above `max_share`."""
+    """Return n: if n random files are all bad, the share of bad files is very likely above `max_share`."""
     if max_share >= 1:
         return 1
     return max(1, math.ceil(math.log(_RISK) / math.log(max_share))) if max_share > 0 else 1

@@ -1,7 +1,7 @@
 """The identity of loaded files: address, size and modification time, and the ETag if the storage has one.
 
 Files are rows of a table with the schema `FILES`. A key is a 128-bit hash of address, size and time. Two files are the
-same if their keys are equal and their ETags do not differ; a file without an ETag has an unknown ETag. The hash is
+same if their keys are equal and their ETags do not differ. A missing ETag does not differ from any ETag. The hash is
 cryptographic, so nobody can choose a file name that gives the key of another file. The functions here do no I/O.
 """
 

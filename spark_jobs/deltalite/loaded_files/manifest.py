@@ -85,7 +85,7 @@ def put_manifest(store: LogStore, segments: tuple[Segment, ...], *, after: int) 
     """Write a manifest with the next free number above `after` and above all existing manifests.
 
     Raises:
-        StorageError, CommitStateUnknownError: the manifest may not exist. No version names it.
+        StorageError, CommitStateUnknownError: it is unknown whether the manifest exists. No version names it.
     """
     numbers = (manifest_number(file.name) for file in store.list_from(f"{LOADED_FILES_DIR}/"))
     number = max([after, *(existing for existing in numbers if existing is not None)]) + 1

@@ -19,20 +19,20 @@ def segments_to_merge(file_counts: Sequence[int], new_files: int, *, max_files: 
 
     `file_counts` are the numbers of files of the existing segments.
     """
-    merged: list[int] = []
+    positions: list[int] = []
     total = new_files
     while total <= max_files // 2:
         limit = _PER_CLASS ** (_size_class(total) + 1)
-        peers = [n for n, count in enumerate(file_counts) if n not in merged and count < limit]
+        peers = [n for n, count in enumerate(file_counts) if n not in positions and count < limit]
         peers = [n for n in peers if file_counts[n] <= max_files // 2]
         if len(peers) < _PER_CLASS - 1:
             break
         chosen = _within(peers, file_counts, max_files - total)
         if not chosen:
             break
-        merged += chosen
+        positions += chosen
         total += sum(file_counts[n] for n in chosen)
-    return sorted(merged)
+    return sorted(positions)
 
 
 def _within(positions: Sequence[int], file_counts: Sequence[int], limit: int) -> list[int]:

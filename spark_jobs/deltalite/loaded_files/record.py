@@ -80,11 +80,11 @@ def add_loaded_files(
 
 def _write_record(store: LogStore, manifest: Manifest, files: pa.Table, *, loaded_ms: int, max_files: int) -> Manifest:
     """Write the segments and the manifest, and return the manifest."""
-    merged_numbers = segments_to_merge([s.file_count for s in manifest.segments], files.num_rows, max_files=max_files)
+    merged_positions = segments_to_merge([s.file_count for s in manifest.segments], files.num_rows, max_files=max_files)
     loaded_column = pa.array(np.full(files.num_rows, loaded_ms, np.int64))
     new_files = files.select(FILES.names).append_column(LOADED.field("loaded_ms"), loaded_column).cast(LOADED)
-    tables = [new_files, *(read_segment(store, manifest.segments[n].name) for n in merged_numbers)]
-    kept_segments = [segment for n, segment in enumerate(manifest.segments) if n not in merged_numbers]
+    tables = [new_files, *(read_segment(store, manifest.segments[n].name) for n in merged_positions)]
+    kept_segments = [segment for n, segment in enumerate(manifest.segments) if n not in merged_positions]
     rows = pa.concat_tables(tables).sort_by("modified_ms")
     new_segments = [write_segment(store, rows.slice(start, max_files)) for start in range(0, rows.num_rows, max_files)]
     return put_manifest(store, (*kept_segments, *new_segments), after=manifest.number)

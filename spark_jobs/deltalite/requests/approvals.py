@@ -90,10 +90,7 @@ class AuditQuestion:
 
     @property
     def without_samples(self) -> Self:
-        """The question without sample rows, as Airflow stores it while the task waits.
-
-        The paths in `effect` can contain values of partition columns.
-        """
+        """The question without sample rows, as Airflow stores it while the task waits."""
         return replace(self, samples={})
 
     def with_texts(self, convert: Callable[[str], str]) -> Self:

@@ -27,7 +27,7 @@ DEFAULT_MAX_REJECTED_SHARE = 0.5
 
 
 class AuditKind(StrEnum):
-    """The kinds of audits, by the key of an audit that names its kind."""
+    """The kinds of audits."""
 
     ROWS = "rows"
     UNIQUE = "unique"
@@ -84,8 +84,8 @@ class Audit:
     `max_change` limits the difference between the row counts before and after, as a share of the count before.
     `samples` is the number of bad rows that the log shows if the audit does not pass; 0 for none.
 
-    An audit of level `quarantine` leaves its bad rows out of the commit. Its default limit is `max_share=0.5`. Without
-    other limits, all such audits together have this limit too.
+    An audit of level `quarantine` leaves its bad rows out of the commit. Its default limit is `max_share=0.5`. All
+    audits with this default together may reject at most the same share.
     """
 
     name: str

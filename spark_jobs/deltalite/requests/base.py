@@ -26,7 +26,7 @@ Fault = tuple[str, str]
 class OnRerun(StrEnum):
     """The behavior of a task if its run, or another run with the same `idempotency_key`, has committed before.
 
-    A retry is no such case: with any value, it returns the commit of the earlier attempt.
+    A retry does not depend on the value: it returns the commit of the earlier attempt.
     """
 
     SKIP = "skip"
@@ -51,8 +51,8 @@ class RunIdentity:
     Protocol: Transaction Identifiers.
 
     The commit stores `details` (such as the DAG, the task, the run, the try number, the map index and the data
-    interval), `generation` and the digests in `commitInfo.userMetadata`. `request_digest` is the digest of the request,
-    and `parameter_digests` contains a short digest of each parameter.
+    interval), `generation` (the number of clears) and the digests of the request and of each parameter in
+    `commitInfo.userMetadata`.
 
     The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` has the prefix
     and the suffix that these app ids share. It is None if the app id does not contain a map index. `is_of_cleared_run`

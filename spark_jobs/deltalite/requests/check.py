@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.audits import Audit, AuditLevel, audit_list_faults, audits_of
 from deltalite.requests.base import Fault, Request
-from deltalite.requests.moments import parse_moment_ms
-from deltalite.requests.quarantine import level_faults
+from deltalite.requests.moments import version_faults
+from deltalite.requests.quarantine import quarantine_level_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,7 @@ class CheckRequest(Request):
         """Yield the faults of the request, each with its remedy, the most important first."""
         if not self.audits:
             yield "The check has no audit.", "Give at least one audit."
-        if self.version is not None and self.timestamp is not None:
-            yield "The request names both a version and a time.", "Keep one of them."
-        if self.version is not None and self.version < 0:
-            yield f"version is {self.version}, which is negative.", "Give 0 or more."
-        if self.timestamp is not None:
-            try:
-                parse_moment_ms(self.timestamp)
-            except InvalidRequestError as error:
-                yield error.problem, error.remedy
+        yield from version_faults(self.version, self.timestamp)
         for audit in self.audits:
             if audit.level is AuditLevel.ASK:
                 yield (
@@ -52,7 +44,7 @@ class CheckRequest(Request):
                     "Give the level to an audit of the task that writes, or choose 'fail' or 'warn'.",
                 )
         yield from audit_list_faults(self.audits, no_new_rows="a version that exists has no new rows")
-        yield from level_faults(self.audits, "a check changes no row", " or 'warn'")
+        yield from quarantine_level_faults(self.audits, "a check changes no row", " or 'warn'")
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

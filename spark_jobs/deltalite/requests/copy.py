@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name, retention_faults
-from deltalite.requests.quarantine import quarantine_faults
+from deltalite.requests.quarantine import copy_quarantine_faults
 from deltalite.requests.source import Source, query_faults
 from deltalite.requests.source_paths import is_hidden, split_address
 
@@ -99,7 +99,7 @@ class CopyRequest(CommitRequest):
             yield f"partition_by names '{repeated_column}' twice.", "Name each column once."
         yield from retention_faults(self.properties, "the record of loaded files")
         yield from audit_list_faults(self.audits)
-        yield from quarantine_faults(self)
+        yield from copy_quarantine_faults(self)
         remedy = "Use on_rerun='skip', or 'write' to load the files that are new since then."
         yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)
 

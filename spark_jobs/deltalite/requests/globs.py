@@ -19,7 +19,7 @@ _REMEDY = r"Correct the pattern; write \* for a literal star."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePattern:
-    """The alternatives of a pattern, each as the regular expressions of its parts. An empty one selects all files."""
+    """The alternatives of a pattern, each as the regular expressions of its parts."""
 
     alternatives: tuple[tuple[re.Pattern[str], ...], ...]
 
@@ -31,29 +31,30 @@ class NamePattern:
             InvalidRequestError: the pattern is malformed, or has too many alternatives.
         """
         alternatives = [
-            tuple(part_pattern(part, text) for part in option.split("/") if part) for option in expand_braces(text)
+            tuple(part_pattern(part, text) for part in alternative.split("/") if part)
+            for alternative in expand_braces(text)
         ]
         return cls(alternatives=tuple(alternatives))
 
     def selects(self, name: str) -> bool:
         """Whether the pattern matches a file or a folder above it. `name` is relative and uses `/`."""
         parts = name.split("/")
-        return any(len(parts) >= len(option) and _match(option, parts) for option in self.alternatives)
+        return any(len(parts) >= len(alternative) and _match(alternative, parts) for alternative in self.alternatives)
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the complete name."""
         parts = name.split("/")
-        return any(len(parts) == len(option) and _match(option, parts) for option in self.alternatives)
+        return any(len(parts) == len(alternative) and _match(alternative, parts) for alternative in self.alternatives)
 
     def may_select_below(self, folder: str) -> bool:
         """Whether the pattern may select a file below this folder; the name of the root is empty."""
         parts = folder.split("/") if folder else []
-        return any(_match(option, parts) for option in self.alternatives)
+        return any(_match(alternative, parts) for alternative in self.alternatives)
 
 
-def _match(option: tuple[re.Pattern[str], ...], parts: list[str]) -> bool:
+def _match(alternative: tuple[re.Pattern[str], ...], parts: list[str]) -> bool:
     """Whether the first parts match, up to the number of parts that both have."""
-    return all(pattern.fullmatch(part) for pattern, part in zip(option, parts, strict=False))
+    return all(pattern.fullmatch(part) for pattern, part in zip(alternative, parts, strict=False))
 
 
 def expand_braces(text: str) -> Iterator[str]:
@@ -67,15 +68,15 @@ def expand_braces(text: str) -> Iterator[str]:
     while position < len(text):
         character = text[position]
         if character == "\\":
-            alternatives = [option + text[position : position + 2] for option in alternatives]
+            alternatives = [prefix + text[position : position + 2] for prefix in alternatives]
             position += 2
         elif character == "{":
             end, options = _braces(text, position)
             expanded = [inner for option in options for inner in expand_braces(option)]
-            alternatives = [option + inner for option in alternatives for inner in expanded]
+            alternatives = [prefix + inner for prefix in alternatives for inner in expanded]
             position = end
         else:
-            alternatives = [option + character for option in alternatives]
+            alternatives = [prefix + character for prefix in alternatives]
             position += 1
         if len(alternatives) > _MAX_ALTERNATIVES:
             raise InvalidRequestError(

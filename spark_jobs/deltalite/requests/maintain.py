@@ -40,8 +40,8 @@ class Thresholds:
       checkpoint; None means `delta.checkpointInterval` of the table.
     - `min_dead_bytes`: a vacuum is due if it deletes at least this number of bytes of files that the log names.
     - `vacuum_after_days`: a vacuum is also due this number of days after the last one, or else after the creation of
-      the table, because it finds files that no version names. It is not due if the last vacuum left no dead file and
-      no commit followed it.
+      the table, to find files that no version names. It is not due if there is no commit since the last vacuum, and no
+      file to delete.
     """
 
     optimize: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from deltalite.errors import InvalidRequestError
@@ -29,3 +30,18 @@ def parse_moment_ms(moment: str | datetime) -> int:
         )
     zoned_moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (zoned_moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def version_faults(version: int | None, timestamp: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the faults of a request for a version, or for the newest version at a time, each with its remedy."""
+    if version is not None and timestamp is not None:
+        yield "The request names both a version and a time.", "Keep one of them."
+    if version is not None and version < 0:
+        yield f"version is {version}, which is negative.", "Give 0 or more."
+    if timestamp is not None and not timestamp.strip():
+        yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
+    elif timestamp is not None:
+        try:
+            parse_moment_ms(timestamp)
+        except InvalidRequestError as error:
+            yield error.problem, error.remedy

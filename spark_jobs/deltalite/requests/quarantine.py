@@ -38,7 +38,7 @@ def max_bad_count(request: CopyRequest, count: int) -> int:
     return int(Decimal(str(request.max_bad_share)) * count)
 
 
-def level_faults(audits: Iterable[Audit], reason: str, remedy: str) -> Iterator[Fault]:
+def quarantine_level_faults(audits: Iterable[Audit], reason: str, remedy: str) -> Iterator[Fault]:
     """Yield the fault of the first audit of level `quarantine`, for an operation that leaves out no row.
 
     `reason` says why, such as "a delete adds no rows". `remedy` is the end of the sentence "Set level='fail'".
@@ -72,7 +72,7 @@ def merge_quarantine_faults(request: MergeRequest) -> Iterator[Fault]:
             "when_not_matched_by_source changes target rows without a source row, and a rejected source row matches no "
             "target row. So a bad source row would change or delete a good target row"
         )
-        yield from level_faults(request.audits, problem, ", or leave when_not_matched_by_source out")
+        yield from quarantine_level_faults(request.audits, problem, ", or leave when_not_matched_by_source out")
 
 
 def rows_quarantine_faults(request: WriteRequest | MergeRequest | ScdRequest) -> Iterator[Fault]:
@@ -89,7 +89,7 @@ def rows_quarantine_faults(request: WriteRequest | MergeRequest | ScdRequest) ->
             yield f"The quarantine is the source '{name}', {source.path}.", "Give the address of another table."
 
 
-def quarantine_faults(request: CopyRequest) -> Iterator[Fault]:
+def copy_quarantine_faults(request: CopyRequest) -> Iterator[Fault]:
     """Yield the faults of the quarantine of a copy, each with its remedy."""
     share, address, source = request.max_bad_share, request.quarantine, request.source
     if share is not None and not 0 <= share <= 1:

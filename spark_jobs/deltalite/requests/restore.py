@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from deltalite.errors import InvalidRequestError
 from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
-from deltalite.requests.moments import parse_moment_ms
-from deltalite.requests.quarantine import level_faults
+from deltalite.requests.moments import version_faults
+from deltalite.requests.quarantine import quarantine_level_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +33,16 @@ class RestoreRequest(CommitRequest):
         yield from CommitRequest.faults(self)
         if self.version is None and self.timestamp is None:
             yield "The request names neither a version nor a time to restore.", "Give `version` or `timestamp`."
-        if self.version is not None and self.timestamp is not None:
-            yield "The request names both a version and a time to restore.", "Keep one of them."
-        if self.version is not None and self.version < 0:
-            yield f"version is {self.version}, which is negative.", "Give 0 or more."
-        if self.timestamp is not None and not self.timestamp.strip():
-            yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
-        elif self.timestamp is not None:
-            try:
-                parse_moment_ms(self.timestamp)
-            except InvalidRequestError as error:
-                yield error.problem, error.remedy
+        yield from version_faults(self.version, self.timestamp)
         yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to restore again, or 'skip'.",
         )
         yield from audit_list_faults(self.audits, no_new_rows="a restore writes no new rows")
-        yield from level_faults(self.audits, "a restore brings back all rows of a version", ", 'warn' or 'ask'")
+        yield from quarantine_level_faults(
+            self.audits, "a restore brings back all rows of a version", ", 'warn' or 'ask'"
+        )
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

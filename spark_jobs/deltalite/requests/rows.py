@@ -22,7 +22,7 @@ from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
-from deltalite.requests.quarantine import level_faults, merge_quarantine_faults
+from deltalite.requests.quarantine import merge_quarantine_faults, quarantine_level_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 ALL_COLUMNS = "*"
@@ -65,7 +65,7 @@ class RowsRequest(CommitRequest):
     def _quarantine_faults(self) -> Iterator[Fault]:
         """Yield the faults of audits of level `quarantine`. By default, the operation leaves out no row."""
         reason = self.no_new_rows or f"the operation '{self.kind}' cannot leave out rows"
-        yield from level_faults(self.audits, reason, self.quarantine_remedy)
+        yield from quarantine_level_faults(self.audits, reason, self.quarantine_remedy)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -144,8 +144,8 @@ class MergeClause:
 class MergeRequest(RowsRequest):
     """A request to merge the rows of `sources`, or of the `query` over them, into `table`.
 
-    In SQL, `source` and `target` name the rows of both sides. For each row, the first clause with a true condition
-    applies, among the clauses for this kind of row. A target row to which no clause applies does not change.
+    In SQL, `source` and `target` name the rows of both sides. Among the clauses for a kind of row, the first clause
+    with a true condition applies. A target row to which no clause applies does not change.
     `create_if_missing` creates a missing table with `partition_by` and `properties`. Source rows that audits of level
     `quarantine` reject go to the table `quarantine`, and take no part in the merge.
     """

@@ -10,7 +10,7 @@ _GLOB_CHARACTERS = re.compile(r"[*?\[{\\]")
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the folder before the first part with a glob character, and the pattern below it, or no pattern ("").
+    """Return the folder before the first part with a glob character, and the pattern below it ("" without one).
 
     Raises:
         InvalidRequestError: the scheme, the bucket or the host has a glob character.
@@ -35,6 +35,6 @@ def has_pattern(address: str) -> bool:
     return _GLOB_CHARACTERS.search(address) is not None
 
 
-def is_hidden(base: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether Spark ignores files or folders with this name. A folder such as `_day=1` holds a partition."""
-    return base.startswith(".") or (base.startswith("_") and "=" not in base) or base.endswith("._COPYING_")
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

@@ -1,8 +1,8 @@
 """The read-only log store of workers for any storage that fsspec supports.
 
 Sensors, triggers, operators and `DeltaTable` use it to read logs and rows without Spark. It does not write, because few
-fsspec file systems have a put-if-absent, and none declares it. It never uses cached listings. Files are opened through
-Python, so Arrow can read them only by `ParquetFile`. fsspec and the package for each storage are optional.
+fsspec file systems have a put-if-absent, and none declares it. It never uses cached listings. fsspec and the package
+for each storage are optional.
 """
 
 from __future__ import annotations

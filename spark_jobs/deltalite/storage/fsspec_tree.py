@@ -28,9 +28,9 @@ class FsspecTree:
         """Return the content of a folder. Symbolic links only set `has_more`."""
         path, entries = self._store.entries(folder)
         children = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
-        visible = [(base, e) for base, e in children if base and not e.get("islink")]
-        files = [(base, e) for base, e in visible if e["type"] == "file"]
-        folders = [base for base, e in visible if e["type"] == "directory"]
+        without_links = [(base, e) for base, e in children if base and not e.get("islink")]
+        files = [(base, e) for base, e in without_links if e["type"] == "file"]
+        folders = [base for base, e in without_links if e["type"] == "directory"]
         return FolderContent(
             name=folder,
             bases=[base for base, _ in files],

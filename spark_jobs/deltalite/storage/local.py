@@ -47,7 +47,7 @@ class LocalLogStore:
         return str(self._root)
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
+        """Yield the files in the folder of `name`, from `name` on, in order; hidden files if `name` is hidden."""
         folder, _, first_base = name.rpartition("/")
         shows_hidden = first_base.startswith(".")
         try:
@@ -165,7 +165,7 @@ class LocalLogStore:
 def _new_file(path: Path) -> BinaryIO:
     """Create a file and its folder.
 
-    Another writer may remove the folder while it is empty, for example after the last manifest of a partition.
+    Another writer may remove the folder while it is empty.
     """
     attempt = 1
     while True:

@@ -43,8 +43,8 @@ class LogStore(Protocol):
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Return the files in the folder of `name`, from `name` on, in name order and without subfolders.
 
-        A folder that does not exist is empty. The result contains names that begin with a dot only if `name` begins
-        with a dot, because these are temporary files of writers, and Hadoop's checksums.
+        A folder that does not exist is empty. If `name` does not begin with a dot, the result omits names that do:
+        temporary files of writers, and Hadoop's checksums.
         """
         ...
 

@@ -41,11 +41,11 @@ def matching_folders(pattern: str, open_tree: Callable[[str], ListedTree]) -> li
             folders.add(root)
             continue
         parts = [part for part in below.split("/") if part]
-        folders.update(f"{root.rstrip('/')}/{folder}" for folder in _matches(open_tree(root), "", parts))
+        folders.update(f"{root.rstrip('/')}/{folder}" for folder in _folders_below(open_tree(root), "", parts))
     return sorted(folders)
 
 
-def _matches(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[str]:
+def _folders_below(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[str]:
     """Yield the folders below `folder` that match the parts."""
     part, rest = parts[0], parts[1:]
     names = [name for name, _ in tree.list(folder).folders]
@@ -56,16 +56,16 @@ def _matches(tree: ListedTree, folder: str, parts: Sequence[str]) -> Iterator[st
                 yield folder
             return
         if rest:
-            yield from _matches(tree, folder, rest)
+            yield from _folders_below(tree, folder, rest)
         for base, name in bases.items():
             if not base.startswith(("_", ".")):
-                yield from _matches(tree, name, parts)
+                yield from _folders_below(tree, name, parts)
         return
     expression = part_pattern(part, part)
     for base, name in bases.items():
         if not expression.fullmatch(base) or (base[0] in "_." and part[0] != base[0]):
             continue
         if rest:
-            yield from _matches(tree, name, rest)
+            yield from _folders_below(tree, name, rest)
         else:
             yield name

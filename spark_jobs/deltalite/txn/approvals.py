@@ -48,7 +48,7 @@ def with_acceptance(
 
 
 def is_undecided(result: AuditResult) -> bool:
-    """Whether a person must decide on a result. If its SQL fails, there is no value to decide on."""
+    """Whether a person must decide on a result. If the SQL fails, there is no value to decide on."""
     return not result.passed and result.level == AuditLevel.ASK and result.error is None and result.accepted_by is None
 
 
@@ -63,7 +63,7 @@ def question_of(
 ) -> AuditQuestion:
     """Return the question about the results that a person must decide on.
 
-    `effect` is a text about the uncommitted files. The question has none if an audit has `samples=0`, because paths can
+    `effect` is a text about the uncommitted files. The question omits it if an audit has `samples=0`, because paths can
     contain values of partition columns. `samples` are sample rows by the names of the audits.
     """
     asked_audits = tuple(
@@ -111,7 +111,7 @@ def _refusal_reason(approval: Approval, audit: Audit, result: AuditResult, now_m
 def _badness(
     audit: Audit, values: AuditResult | AskedAudit, measured: _Number, waiting_hours: _Number
 ) -> dict[str, _Number]:
-    """Return numbers by name that grow as the measured values get worse. Opposite failures have separate numbers.
+    """Return numbers by name that grow as the measured values get worse.
 
     `waiting_hours` is the part of the age that passed since the question.
     """
@@ -161,7 +161,7 @@ def _tolerance(
 
 
 def _number(value: object) -> _Number | None:
-    """Return an exact number, or infinity. The result is None for a boolean, NaN, another text and no value."""
+    """Return an exact number, or infinity. The result is None for a boolean, NaN and all other values."""
     if value in _INFINITIES and isinstance(value, str):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or (isinstance(value, float) and isnan(value)):

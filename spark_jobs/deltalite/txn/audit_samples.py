@@ -2,8 +2,7 @@
 
 The values come from the table, so they are untrusted: a text may be long, contain a secret, or imitate a log line.
 Each sample is one line of at most `MAX_SAMPLE_CHARACTERS` characters. Characters that are not printable are escaped.
-Values of columns with a secret name, and secrets in texts, become stars. Values that do not fit are left out and
-counted.
+Values of columns with a secret name, and secrets in texts, become stars.
 
 Samples are never part of a commit or of a result. Only logs, errors and questions to people show them.
 """

@@ -46,14 +46,14 @@ class Measurement:
 
 def audit_result(audit: Audit, scope: AuditScope, measurement: Measurement, *, now_ms: int) -> AuditResult:
     """Compare a measurement with the thresholds of its audit, and return the result."""
-    measured = _age_hours(audit, measurement.value, now_ms) if audit.kind is AuditKind.FRESHNESS else measurement.value
+    value = _age_hours(audit, measurement.value, now_ms) if audit.kind is AuditKind.FRESHNESS else measurement.value
     return AuditResult(
         name=audit.name,
         kind=audit.kind.value,
         on=scope.value,
         level=audit.level.value,
-        passed=_passes(audit, measured, measurement),
-        measured=_json_number(measured),
+        passed=_passes(audit, value, measurement),
+        measured=_json_number(value),
         threshold=audit.threshold,
         rows=measurement.rows,
         before=measurement.before,
@@ -62,22 +62,22 @@ def audit_result(audit: Audit, scope: AuditScope, measurement: Measurement, *, n
     )
 
 
-def _passes(audit: Audit, measured: Number | None, measurement: Measurement) -> bool:
+def _passes(audit: Audit, value: Number | None, measurement: Measurement) -> bool:
     """Whether a measured value is within the limits. A missing value is not."""
-    if measured is None:
+    if value is None:
         return False
     match audit.kind:
         case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
-            return _is_in_limits(audit, int(measured), measurement.rows or 0)
+            return _allows_bad_rows(audit, int(value), measurement.rows or 0)
         case AuditKind.ROW_COUNT:
-            return _is_in_range(audit, measured) and _is_small_change(audit, int(measured), measurement.before)
+            return _is_in_range(audit, value) and _is_small_change(audit, int(value), measurement.before)
         case AuditKind.AGGREGATE:
-            return measured if isinstance(measured, bool) else _is_in_range(audit, measured)
+            return value if isinstance(value, bool) else _is_in_range(audit, value)
         case AuditKind.FRESHNESS:
-            return audit.max_age_hours is not None and measured <= audit.max_age_hours
+            return audit.max_age_hours is not None and value <= audit.max_age_hours
 
 
-def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
+def _allows_bad_rows(audit: Audit, bad_rows: int, rows: int) -> bool:
     max_share = audit.share_limit
     has_no_limit = audit.max_rows is None and max_share is None
     max_rows = 0 if has_no_limit else audit.max_rows
@@ -126,7 +126,7 @@ def _json_number(value: Number | None) -> bool | int | float | str | None:
 def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
     """Return the audits that refuse a commit: those of the levels `fail` and `quarantine` that did not pass.
 
-    If the SQL of an audit of level `ask` fails, it has no value that a person could accept, so it counts too.
+    An audit of level `ask` counts too if its SQL fails, because a person then has no value to accept.
     """
     return [
         result

@@ -1,6 +1,6 @@
 """Optimistic commit: put the next version if it is absent; otherwise compare with the winning commits.
 
-A lost race is an error only if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
+A lost race is an error if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
 If storage does not answer a put (`put.py`), this id in the log shows that the put succeeded. Protocol: Delta Log
 Entries (atomic creation), Commit Provenance Information.
 """
@@ -38,14 +38,23 @@ from deltalite.txn.put import put_commit
 from deltalite.txn.record_counts import needs_record_counts, with_checked_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
-from deltalite.txn.winners import AlreadyDone, IsThisCommit, NoConflict, Verdict, Winner, judge, read_winner
+from deltalite.txn.winners import (
+    RETRY_REMEDY,
+    AlreadyDone,
+    IsThisCommit,
+    NoConflict,
+    Verdict,
+    Winner,
+    judge,
+    read_winner,
+)
 from deltalite.version import ENGINE_INFO
 
 # Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
 _LONGEST_PAUSE_SECONDS = 0.05
 # A larger commit is not kept in memory after its put.
 _LARGEST_KEPT_BYTES = 1024 * 1024
-# A longer first line of a commit is not compared with the id of the read version.
+# A longer first line of a commit is not compared with the `txnId` of the read version.
 _LONGEST_PROVENANCE_BYTES = 64 * 1024
 # The conflicts that a merge of both deletion vectors may resolve.
 _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
@@ -53,7 +62,7 @@ _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The outcome that the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC).
+    """The outcome if the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC).
 
     `data` is the content of the commit. It is None if the content is large, or if only the log shows that the put
     succeeded.
@@ -66,7 +75,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedByAnotherAttempt:
-    """The outcome that another attempt of the run `app_id` committed `version`; the proposal was not committed."""
+    """The outcome if another attempt of the run `app_id` committed `version`; the proposal was not committed."""
 
     version: int
     app_id: str
@@ -157,9 +166,9 @@ def _put_until_settled(
 def _judge_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
-    """Return the proposal and the verdict after a merge of deletion vectors; unchanged if a merge is impossible.
+    """Merge deletion vectors, and return the proposal and the verdict. If a merge is impossible, both are unchanged.
 
-    If the proposal conflicts even after the merge, it is returned without the merge, with the new conflict.
+    If the merged proposal conflicts, return the unmerged proposal and the new conflict.
     """
     merge_result = merger.merge(proposal, winner)
     if merge_result is None:
@@ -172,9 +181,9 @@ def _judge_row_by_row(
 def _check_base(store: LogStore, base: BaseState) -> None:
     """Check that the log still holds the read version.
 
-    After log cleanup, a free commit name does not show that its version was never committed. A recreated table may have
-    another commit of the same version. The check notices this commit only if the operation has read the provenance of
-    the version, and the provenance has a `txnId`. A replay from a checkpoint of the version reads no provenance.
+    After log cleanup, the commit name of a version that was committed before is free again. A recreated table may have
+    another commit of the same version. The check notices this commit if the operation has read a `txnId` of the
+    version. A replay from a checkpoint of the version reads none.
 
     A log that was empty at the read must be empty now or begin at version 0.
 
@@ -198,7 +207,7 @@ def _check_base(store: LogStore, base: BaseState) -> None:
         )
     raise ConcurrentWriteException(
         f"Could not commit: the log of {store.root} {problem}",
-        remedy="Run the task again: it starts from the newest version.",
+        remedy=RETRY_REMEDY,
     )
 
 
@@ -230,7 +239,7 @@ def _check_version_below(store: LogStore, version: int) -> None:
         ) from error
     raise ConcurrentWriteException(
         problem,
-        remedy="Run the task again: it starts from the newest version.",
+        remedy=RETRY_REMEDY,
     )
 
 

@@ -11,7 +11,7 @@ _Action = TypeVar("_Action")
 
 
 class FileActions(Collection[_Action], Generic[_Action]):
-    """The actions of a table of files. Each iteration calls `create_actions` again."""
+    """One action for each row of `files`. Each iteration calls `create_actions` again."""
 
     def __init__(self, files: pa.Table, create_actions: Callable[[pa.Table], Iterator[_Action]]) -> None:
         self._files = files

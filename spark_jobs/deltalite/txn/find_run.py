@@ -185,7 +185,7 @@ def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
 
     All commits of lower versions are then older than this start too.
     """
-    start, committed_ms = parse_time(current.run_start), _long(commit.info.get("timestamp"))
+    start, committed_ms = parse_time(current.run_start), _int64(commit.info.get("timestamp"))
     return (
         start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
@@ -273,12 +273,12 @@ def _skipped_result(
     Another program may have written the provenance, so a value of an unexpected type counts as absent.
     """
     info = commit.info if commit else {}
-    operation, timestamp_ms = info.get("operation"), _long(info.get("timestamp"))
+    operation, timestamp_ms = info.get("operation"), _int64(info.get("timestamp"))
     return OperationResult(
         table=table,
         operation=operation if isinstance(operation, str) else "UNKNOWN",
         version=commit.version if commit else None,
-        read_version=_long(info.get("readVersion")),
+        read_version=_int64(info.get("readVersion")),
         committed=False,
         skipped=True,
         app_id=txn.app_id,
@@ -306,11 +306,11 @@ def _metrics(values: Any) -> dict[str, int]:
     """Return the metrics of a commit that are 64-bit integers; Delta writes them as text."""
     if not isinstance(values, Mapping):
         return {}
-    numbers = {name: _long(int(text)) for name, value in values.items() if _INTEGER.fullmatch(text := str(value))}
+    numbers = {name: _int64(int(text)) for name, value in values.items() if _INTEGER.fullmatch(text := str(value))}
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _long(value: Any) -> int | None:
+def _int64(value: Any) -> int | None:
     """Return the value if it is a 64-bit integer, else None."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and -(2**63) <= value < 2**63 else None
@@ -328,7 +328,7 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
         versions = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(versions, Mapping) or any(_long(version) is None for version in versions.values()):
+    if not isinstance(versions, Mapping) or any(_int64(version) is None for version in versions.values()):
         return {}
     return dict(versions)
 

@@ -70,16 +70,18 @@ def result_without_new_versions(
     """Return the result of a run that commits nothing, because no incremental source has a new version.
 
     Args:
-        request: the request of an append, a merge or a history.
+        request: the request of an append, a merge or an SCD task.
         base: the snapshot of the table that the run has read.
         ranges: the empty ranges of versions, by the names of the sources.
     """
-    offsets = ", ".join(f"'{loaded.flow}' has loaded version {loaded.to_version}" for loaded in ranges.values())
+    offset_texts = ", ".join(
+        f"'{flow_range.flow}' has loaded version {flow_range.to_version}" for flow_range in ranges.values()
+    )
     return replace(
         result_without_commit(request.operation, base.store.root, base.version, run=request.identity, skipped=True),
-        source_versions={name: loaded.to_version for name, loaded in ranges.items()},
+        source_versions={name: flow_range.to_version for name, flow_range in ranges.items()},
         flows=dict(ranges),
-        skip_reason=f"The incremental sources have no new version: the flow {offsets}.",
+        skip_reason=f"The incremental sources have no new version: the flow {offset_texts}.",
     )
 
 
@@ -114,7 +116,7 @@ def restored_offsets(
 def reset_offsets(
     transactions: Mapping[str, SetTransaction], resets: Mapping[str, int | None], *, table: str, now_ms: int
 ) -> tuple[SetTransaction, ...]:
-    """Return the transactions that set the offsets of flows to `resets`, by name. None means that nothing is loaded.
+    """Return the transactions that set the offsets of flows. `resets` has versions by name; None is nothing loaded.
 
     If a flow has offsets of several source tables, because its source was recreated, a version applies to the table
     that the flow loaded last. The flow then has loaded nothing of the other tables. Offsets that do not change are left
@@ -153,17 +155,17 @@ def reset_offsets(
 
 def flows_parameter(ranges: Mapping[str, FlowRange]) -> str:
     """Return the value of the operation parameter `FLOWS`: the loaded versions, by the names of the views."""
-    return json.dumps(
-        {
-            view: {
-                "flow": flow_range.flow,
-                "sourceTableId": flow_range.source_table_id,
-                "afterVersion": flow_range.after_version,
-                "toVersion": flow_range.to_version,
-            }
-            for view, flow_range in ranges.items()
-        }
-    )
+    return json.dumps({view: range_as_json(flow_range) for view, flow_range in ranges.items()})
+
+
+def range_as_json(flow_range: FlowRange) -> dict[str, Any]:
+    """Return the loaded versions of one source as JSON values."""
+    return {
+        "flow": flow_range.flow,
+        "sourceTableId": flow_range.source_table_id,
+        "afterVersion": flow_range.after_version,
+        "toVersion": flow_range.to_version,
+    }
 
 
 def flow_ranges_of(parameters: Any) -> dict[str, FlowRange]:

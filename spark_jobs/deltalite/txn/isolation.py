@@ -1,4 +1,4 @@
-"""Isolation levels of a commit among the commits of other writers.
+"""Isolation levels of a commit.
 
 - `Serializable`: the table's history is the order of its versions.
 - `WriteSerializable`: a blind append that won against this commit may count as a later commit.

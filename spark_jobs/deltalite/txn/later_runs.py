@@ -1,9 +1,9 @@
 """Finds runs of later data intervals that committed before this run and may have touched the same rows.
 
 For example, a cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. Each
-commit names its task and its data interval. A later commit counts only if this operation could touch rows that the
-later commit added or removed. The read set decides this, as it does for conflicts. Usually the transactions of the
-snapshot show that there is no later run, so the search sends no request.
+commit names its task and its data interval. A later commit counts if this operation could touch rows that the later
+commit added or removed. The read set decides this, as for conflicts. Usually the transactions of the snapshot show that
+there is no later run, so the search sends no request.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class _Search:
         self._reads = reads
         # A run commits after its data interval ends, so a later run commits after the end of the current interval.
         end = parse_time(current.data_interval_end) or ordering_time
-        self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
+        self._earliest_commit_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
     @property
     def result(self) -> LaterRuns:
-        last_version = self._last_version
+        last_version = self._last_commit_version
         has_committed = last_version is not None or self._is_recorded
         if not self._may_have_later_runs:
             return LaterRuns(has_committed_before=has_committed)
@@ -106,7 +106,7 @@ class _Search:
         return self._current.idempotency_key is None and self._identity.app_id in self._base.transactions
 
     @cached_property
-    def _last_version(self) -> int | None:
+    def _last_commit_version(self) -> int | None:
         """The version of this run's last commit that changed rows.
 
         None if the log holds no such commit. No later run depends on a commit without rows.
@@ -122,7 +122,7 @@ class _Search:
     @property
     def _may_have_later_runs(self) -> bool:
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self._base.configuration)
-        if retention_ms is not None and self._earliest_ms < self._base.loaded_at_ms - retention_ms:
+        if retention_ms is not None and self._earliest_commit_ms < self._base.loaded_at_ms - retention_ms:
             return True  # the transactions of later runs may have expired
         return any(True for _ in self._transactions_of_task())
 
@@ -140,7 +140,7 @@ class _Search:
             has_idempotency_key = len(segments) == 3  # noqa: PLR2004
             if segments[:2] != namespace_and_dag or not (is_of_task or has_idempotency_key):
                 continue
-            if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
+            if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_commit_ms:
                 yield app_id, txn.last_updated_ms
 
     @property
@@ -153,7 +153,7 @@ class _Search:
         for commit in commit_infos(self._base.store, up_to_version=self._base.version, after_version=after):
             run = RunProvenance.from_text(commit.info.get("userMetadata"))
             committed_ms = commit.info.get("timestamp")
-            if run.dag_id is not None and isinstance(committed_ms, int) and committed_ms < self._earliest_ms:
+            if run.dag_id is not None and isinstance(committed_ms, int) and committed_ms < self._earliest_commit_ms:
                 return  # only commits of Airflow runs end the search: other writers' clocks are not trusted
             if self._is_later(run):
                 yield LaterRun(version=commit.version, run=run)

@@ -1,8 +1,7 @@
 """The transaction that names the loaded files of a table version.
 
 The commit with the rows of new files sets the transaction to the number of a manifest (`loaded_files.manifest`). So the
-rows and the record of their files cannot diverge, and every engine keeps the record. The functions here do no I/O.
-Protocol: Transaction Identifiers.
+rows and the record of their files cannot diverge. The functions here do no I/O. Protocol: Transaction Identifiers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from deltalite.results import OperationResult, result_without_commit
 from deltalite.txn.transaction_retention import check_keeps_transactions
 
 
-def result_without_new_files(
+def result_without_load(
     request: CopyRequest, table: str, version: int | None, choice: FileChoice
 ) -> OperationResult | None:
     """Return the result of a run that commits nothing, because no file is new; None if the run loads a file.

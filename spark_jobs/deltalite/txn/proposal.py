@@ -1,7 +1,7 @@
 """The proposed commit of a command, as one value.
 
 A proposal is based on one snapshot. It records the data that the command read from this snapshot. This data decides
-whether another writer's commit conflicts. Protocol: Commit Provenance Information; names are those of delta-spark.
+whether another writer's commit conflicts. Protocol: Commit Provenance Information.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Proposal:
     - `row_level`: whether the operation decided on each row independently of all other rows. This is true for some
       DELETE and UPDATE operations. It is never true for a MERGE, because the effect of a source row depends on all
       target rows that it matches.
-    - `revives_files`: whether the commit adds removed files again, although a vacuum may delete them.
+    - `revives_files`: whether the commit adds removed files again, which a vacuum may delete meanwhile.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
     - `audits_table`: whether audits examined the table as the commit leaves it. The commit then conflicts with every
       winning commit that changes rows, also with a blind append.

@@ -23,13 +23,13 @@ QUARANTINED_ROWS = "numQuarantinedRows"
 _VERSION = re.compile(r"\d{1,18}", re.ASCII)
 
 
-def quarantine_app_id(run: str, target: str) -> str:
+def quarantine_app_id(run_app_id: str, target_address: str) -> str:
     """Return the app id of a run in its quarantine table.
 
-    `run` is the app id of the run in the table at the canonical address `target`. Runs with one `idempotency_key` may
-    load into several tables and share a quarantine.
+    `run_app_id` is the app id of the run in the table at the canonical `target_address`. Runs with one
+    `idempotency_key` may load into several tables and share a quarantine.
     """
-    return f"deltalite-quarantine/{target}/{run}"
+    return f"deltalite-quarantine/{target_address}/{run_app_id}"
 
 
 def transaction_version(snapshot: Snapshot | None, app_id: str) -> int:
@@ -38,10 +38,12 @@ def transaction_version(snapshot: Snapshot | None, app_id: str) -> int:
     return -1 if txn is None else txn.version
 
 
-def may_have_uncommitted_rows(quarantine: Snapshot | None, target: Snapshot, *, run: str, target_address: str) -> bool:
+def may_have_uncommitted_rows(
+    quarantine: Snapshot | None, target: Snapshot, *, run_app_id: str, target_address: str
+) -> bool:
     """Whether a quarantine may have rows of a run that the run has not committed to its target."""
-    app_id = quarantine_app_id(run, target_address)
-    return transaction_version(quarantine, app_id) > transaction_version(target, run)
+    app_id = quarantine_app_id(run_app_id, target_address)
+    return transaction_version(quarantine, app_id) > transaction_version(target, run_app_id)
 
 
 def quarantine_parameters(quarantine: QuarantineResult) -> dict[str, str]:

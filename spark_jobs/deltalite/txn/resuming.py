@@ -1,8 +1,8 @@
 """Decides whether a run resumes the commit with its app id, or does its work.
 
-A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
-id is a cleared run, another run under the same idempotency key, or a DAG run that was deleted and created again. For
-such a run, `on_rerun` decides:
+A retry is the same task of the same DAG run with the same number of clears (the generation), and resumes the commit.
+Any other run with this app id is a cleared run, another run under the same idempotency key, or a DAG run that was
+deleted and created again. For such a run, `on_rerun` decides:
 
 - With `skip` the run resumes a commit of the same request. It fails if the request differs.
 - With `write` the run does its work.

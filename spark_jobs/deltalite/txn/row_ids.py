@@ -1,6 +1,6 @@
 """New row ids and row commit versions of the files that a commit adds.
 
-The base row id of a new file is one above the high water mark. Its rows have the ids from there on, by their position.
+The base row id of a new file is one above the high water mark. Its rows have consecutive ids from the base row id on.
 The file also records the version that added it. A file that the log already has keeps both values.
 
 Each attempt of a commit assigns both values again, because a winning commit may have raised the mark. Protocol: Writer

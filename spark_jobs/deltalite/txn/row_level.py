@@ -146,16 +146,16 @@ def _with_merged_vectors(
     vectors: Mapping[str, dict[str, Any]],
 ) -> Proposal:
     """Return the proposal with the winner's vectors in its removes, and the merged `vectors` in its adds."""
-    removes: dict[int, RemoveFile] = {}
-    adds: dict[int, AddFile] = {}
+    new_removes: dict[int, RemoveFile] = {}
+    new_adds: dict[int, AddFile] = {}
     for key, vector in vectors.items():
         remove, add = deletions[key].remove, deletions[key].add
-        removes[id(remove)] = replace(remove, deletion_vector=winner_deletions[key].add.deletion_vector)
-        adds[id(add)] = replace(add, deletion_vector=vector)
+        new_removes[id(remove)] = replace(remove, deletion_vector=winner_deletions[key].add.deletion_vector)
+        new_adds[id(add)] = replace(add, deletion_vector=vector)
     return replace(
         proposal,
-        removes=tuple(removes.get(id(remove), remove) for remove in proposal.removes),
-        adds=tuple(adds.get(id(add), add) for add in proposal.adds),
+        removes=tuple(new_removes.get(id(remove), remove) for remove in proposal.removes),
+        adds=tuple(new_adds.get(id(add), add) for add in proposal.adds),
     )
 
 

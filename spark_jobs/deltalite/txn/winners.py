@@ -13,8 +13,8 @@ in these cases:
 If the winning commit did the work of this run, or is the commit of this proposal, the verdict says so. Otherwise the
 proposal goes on top of the winning commit.
 
-If a winning commit only moves rows to new files, it conflicts only if the proposal removes or re-adds the old files.
-Otherwise the read set of the proposal is extended by the new files.
+A winning commit that only moves rows to new files conflicts if the proposal removes or re-adds the old files. Without a
+conflict, the read set of the proposal gets the new files.
 
 delta-spark's ConflictChecker reports more conflicts; `_append_conflict`, `_judge_removes` and `compatible_changes`
 describe the differences.
@@ -68,15 +68,14 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
 """The operations that a vacuum commits before and after it deletes files."""
-_RETRY = "Run the task again: it starts from the newest version."
+RETRY_REMEDY = "Run the task again: it starts from the newest version."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A winning commit: it took the version of an attempt to commit.
+    """A winning commit: it took a version that the current transaction tried to commit.
 
-    Each property about files iterates `actions` again, so that the files of a large commit are parsed each time and
-    never held in memory. The winner holds only the other actions, and the kinds of all actions.
+    Each property about files iterates `actions` again, because the files of a large commit would fill the memory.
     """
 
     version: int
@@ -147,7 +146,7 @@ class NoConflict:
 
 
 def read_winner(version: int, data: bytes) -> Winner:
-    """Parse the commit file of a winner. A missing `dataChange` counts as a change of rows.
+    """Parse the commit file of a winner.
 
     Raises:
         CorruptLogError: the commit is malformed.
@@ -164,12 +163,12 @@ class _ParsedActions:
 
     def __iter__(self) -> Iterator[Action]:
         for kind, body in actions_in(self.data, self.name):
-            action = parse_action(kind, _with_data_change(kind, body), self.name)
+            action = parse_action(kind, _with_defaults(kind, body), self.name)
             if action is not None:
                 yield action
 
 
-def _with_data_change(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_defaults(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     defaults = _DEFAULTS.get(kind)
     if defaults is None or all(body.get(key) is not None for key in defaults):
         return body
@@ -208,7 +207,7 @@ def judge(proposal: Proposal, winner: Winner, txn_id: str) -> Verdict:
         else:
             writer = "An earlier attempt of this run"
         return ConcurrentTransactionException(
-            f"{writer} committed {winner} while this task was running.", remedy=_RETRY
+            f"{writer} committed {winner} while this task was running.", remedy=RETRY_REMEDY
         )
     # Case 3: the winner changed offsets, rules, rows or files that the proposal depends on.
     conflict = (
@@ -231,7 +230,7 @@ def _offset_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
     subject = "the record of loaded files" if app_id == LOADED_FILES_APP_ID else f"the {kind} '{app_id}'"
     return ConcurrentFlowException(
         f"The winning commit, {winner}, set {subject}, which this operation read at version {proposal.base.version}.",
-        remedy=_RETRY,
+        remedy=RETRY_REMEDY,
     )
 
 
@@ -246,7 +245,7 @@ def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModification
         )
         if reason is not None:
             return ProtocolChangedException(
-                f"The winning commit, {winner}, changed the table's protocol: {reason}.", remedy=_RETRY
+                f"The winning commit, {winner}, changed the table's protocol: {reason}.", remedy=RETRY_REMEDY
             )
     if metadata is not None:
         reason = (
@@ -256,7 +255,7 @@ def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModification
         )
         if reason is not None:
             return MetadataChangedException(
-                f"The winning commit, {winner}, changed the table's metadata: {reason}.", remedy=_RETRY
+                f"The winning commit, {winner}, changed the table's metadata: {reason}.", remedy=RETRY_REMEDY
             )
     winner_domains = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
     shared_domains = sorted(winner_domains & {domain.domain for domain in proposal.domains})
@@ -264,12 +263,12 @@ def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModification
         return MetadataChangedException(
             f"The winning commit, {winner}, changed the domain metadata {shared_domains[0]}, which this operation "
             "sets too.",
-            remedy=_RETRY,
+            remedy=RETRY_REMEDY,
         )
     if proposal.adds and CLUSTERING_DOMAIN in winner_domains:
         # The added files may lack the statistics of a new clustering column; delta-spark accepts such files.
         return MetadataChangedException(
-            f"The winning commit, {winner}, changed the table's clustering columns.", remedy=_RETRY
+            f"The winning commit, {winner}, changed the table's clustering columns.", remedy=RETRY_REMEDY
         )
     return None
 
@@ -278,7 +277,7 @@ def _vacuum_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
     """Return the conflict with a vacuum that started and may delete files that the proposal brings back."""
     if proposal.revives_files and winner.info.get("operation") == VACUUM_START:
         return ConcurrentWriteException(
-            f"A vacuum started in {winner}, and may delete files that this operation brings back.", remedy=_RETRY
+            f"A vacuum started in {winner}, and may delete files that this operation brings back.", remedy=RETRY_REMEDY
         )
     return None
 
@@ -288,7 +287,7 @@ def _append_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
 
     The check uses partition values and statistics. delta-spark uses partition values only.
     """
-    if proposal.metadata is None:  # a commit that changes the metadata must have read all rows that it applies to
+    if proposal.metadata is None:  # new metadata, such as a constraint, applies to added rows too
         if proposal.isolation is IsolationLevel.SNAPSHOT:
             return None
         if proposal.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
@@ -301,7 +300,7 @@ def _append_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
     return ConcurrentAppendException(
         f"{proposal.operation.name} read the table at version {proposal.base.version}, and the winning commit, "
         f"{winner}, added {_text_of_rows(file)} that this operation would have read.",
-        remedy=_RETRY,
+        remedy=RETRY_REMEDY,
     )
 
 
@@ -323,13 +322,13 @@ def _judge_removes(proposal: Proposal, winner: Winner) -> ConcurrentModification
             return ConcurrentDeleteDeleteException(
                 f"{proposal.operation.name} {verbs[key]} the file {remove.path}, but the winning commit, {winner}, "
                 "removed it first.",
-                remedy=_RETRY,
+                remedy=RETRY_REMEDY,
             )
         if remove.data_change and not proposal.row_level and (proposal.reads.whole_table or key in proposal.reads.keys):
             return ConcurrentDeleteReadException(
                 f"{proposal.operation.name} read the file {remove.path} at version {proposal.base.version}, and the "
                 f"winning commit, {winner}, removed it.",
-                remedy=_RETRY,
+                remedy=RETRY_REMEDY,
             )
         moved_rows = moved_rows or key in proposal.reads.keys
     re_added = (a for a in winner.adds if not a.data_change and file_key(a.path, a.deletion_vector) in verbs)
@@ -339,7 +338,7 @@ def _judge_removes(proposal: Proposal, winner: Winner) -> ConcurrentModification
         return ConcurrentDeleteReadException(
             f"{proposal.operation.name} {verb} the file {file.path}, and the winning commit, {winner}, re-added it "
             "with other values, such as row ids.",
-            remedy=_RETRY,
+            remedy=RETRY_REMEDY,
         )
     return NoConflict(reads=_follow_moved_rows(proposal.reads, winner) if moved_rows else proposal.reads)
 

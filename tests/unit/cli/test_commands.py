@@ -211,7 +211,7 @@ def test_head_is_limited_in_json_too(tmp_path, run_json):
     assert len(run_json("head", tmp_path, "-n", 30)) == 30
 
 
-def test_changes_shows_rows_of_the_change_data_feed(golden, run_json, run_text):
+def test_the_command_changes_shows_rows_of_the_change_data_feed(golden, run_json, run_text):
     table = golden / "tables" / "delta-rs" / "cdf-table"
     rows = run_json("changes", table, 1)
     assert {row["_change_type"] for row in rows} <= {"insert", "update_preimage", "update_postimage", "delete"}
@@ -313,7 +313,7 @@ def test_control_characters_are_escaped():
         (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
     ],
 )
-def test_an_error_is_one_line_that_names_its_class_and_the_exit_code_belongs_to_this_class(
+def test_an_error_is_one_line_with_its_class_which_decides_the_exit_code(
     valid_table, run_failing, argv, error, message
 ):
     arguments = [part.replace("{t}", valid_table.root) for part in argv]
@@ -402,13 +402,13 @@ def flow_table(root):
     reset_flow = FlowId(name="s3://lake/old", source_table_id="id-2")
     store = create(LocalLogStore(str(root)), add("f0"))
     commit_actions(store, SetTransaction(app_id=reset_flow.app_id, version=-1, last_updated_ms=None))
-    loaded = {"source": FlowRange(flow="orders", source_table_id="id-1", after_version=3, to_version=5)}
+    ranges = {"source": FlowRange(flow="orders", source_table_id="id-1", after_version=3, to_version=5)}
     txn = SetTransaction(app_id=orders.app_id, version=5, last_updated_ms=1_772_366_400_000)
-    commit_actions(store, add("f1"), txn, parameters={"mode": "Append", "flows": flows_parameter(loaded)})
+    commit_actions(store, add("f1"), txn, parameters={"mode": "Append", "flows": flows_parameter(ranges)})
     return root
 
 
-def test_flows_shows_offsets_and_the_operator_that_resets_them(tmp_path, run_text, run_json):
+def test_the_command_flows_shows_offsets_and_the_operator_that_resets_them(tmp_path, run_text, run_json):
     table = flow_table(tmp_path / "t")
     assert run_json("flows", table) == [
         {"flow": "orders", "sourceTableId": "id-1", "version": 5, "lastUpdated": "2026-03-01T12:00:00Z"},

@@ -52,7 +52,7 @@ def verify_as_json(capsys, store, *options):
     return code, json.loads(out)
 
 
-def finding_kinds(report):
+def findings_in(report):
     return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
 
 
@@ -244,7 +244,7 @@ def test_a_checkpoint_after_a_gap_starts_the_readable_versions(valid_table, caps
     write_checkpoint(load(valid_table, 4), now_ms=NOON_MS)
     delete_files(commit_name(2), commit_name(3), compaction_name(2, 4))(valid_table)
     code, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
+    assert findings_in(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
     assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
 
 
@@ -257,14 +257,14 @@ def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_
     write_checkpoint(load(valid_table, 2), now_ms=NOON_MS)
     write_checksum(load(valid_table, 2))
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
+    assert findings_in(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
 
 
 def test_a_check_without_footers_looks_for_files_and_does_not_open_them(valid_table, capsys):
     change_statistics(4, lambda statistics: statistics.update(numRecords=3))(valid_table)
     delete_files(FILE_B)(valid_table)
     code, report = verify_as_json(capsys, valid_table, "--no-footers")
-    assert finding_kinds(report) == {("missing-file", FILE_B, "3-5")}
+    assert findings_in(report) == {("missing-file", FILE_B, "3-5")}
     assert (code, report["checked"]["footers"], report["checked"]["files"]) == (3, 0, 4)
 
 
@@ -286,14 +286,14 @@ def set_commit_times(store, *times):
 def test_in_commit_timestamps_must_increase(valid_table, capsys, times, wrong_versions):
     set_commit_times(valid_table, *times)
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("commit-time", commit_name(int(version)), version) for version in wrong_versions}
+    assert findings_in(report) == {("commit-time", commit_name(int(version)), version) for version in wrong_versions}
 
 
 def test_files_on_unreachable_storage_are_reported_as_unchecked(valid_table, capsys):
     edit_commit(valid_table, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
     delete_files(compaction_name(2, 4))(valid_table)
     code, report = verify_as_json(capsys, valid_table)
-    assert (code, finding_kinds(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
+    assert (code, findings_in(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
 
 
 def set_wide_bounds(name, nulls):
@@ -315,7 +315,7 @@ def test_with_wide_bounds_a_null_count_of_zero_or_of_all_records_must_be_exact(
     assert verify_as_json(capsys, valid_table)[1]["findings"] == []
     change_statistics(version, set_wide_bounds("name", wrong_count))(valid_table)
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("wrong-statistics", file, versions)}
+    assert findings_in(report) == {("wrong-statistics", file, versions)}
     expected_text = f"count {wrong_count} nulls in column 'name', but the file contains {true_count}"
     assert expected_text in report["findings"][0]["message"]
 
@@ -326,7 +326,7 @@ def test_a_file_that_is_removed_and_added_in_one_commit_stays_active(valid_table
         path_of(valid_table, name).unlink()
     write_checksum(load(valid_table, 5), count_all=True)
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("missing-file", FILE_C, "4-5")}
+    assert findings_in(report) == {("missing-file", FILE_C, "4-5")}
 
 
 def lines_that_remove_and_add(store):
@@ -342,7 +342,7 @@ def test_a_vector_with_rows_beyond_its_file_causes_a_finding(valid_table, capsys
     edit_commit(valid_table, 3, "add", lambda body: body.update(deletionVector=vector_beyond_file))
     path_of(valid_table, compaction_name(2, 4)).unlink()
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("bad-deletion-vector", FILE_B, "3-5")}
+    assert findings_in(report) == {("bad-deletion-vector", FILE_B, "3-5")}
     assert (
         "removes the row at index 3 (counted from 0), but the file contains only 3 rows"
         in report["findings"][0]["message"]

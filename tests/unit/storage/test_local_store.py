@@ -204,7 +204,7 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
     assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "readable", "")
 
 
-def test_a_put_that_a_retry_sent_twice_has_won(store, tmp_path, monkeypatch):
+def test_a_put_that_the_client_sent_twice_wins(store, tmp_path, monkeypatch):
     link = os.link
 
     def link_twice(source, target):

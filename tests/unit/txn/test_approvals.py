@@ -1,4 +1,4 @@
-"""An approval covers an audit with the same check whose values are not worse than those that the person saw."""
+"""An approval covers an audit if the check is the same, and no value is worse than the person saw."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CHANGE = {"row_count": True, "max_change": 0.1}
 FRESH = {"freshness": "at", "max_age_hours": 1, "as_of": "1970-01-05T04:00:00Z"}
 
 
-def measured(audit, value, now_ms=ASKED_MS, **more):
+def result_of(audit, value, now_ms=ASKED_MS, **more):
     return audit_result(audit, AuditScope.TABLE, Measurement(value=value, **more), now_ms=now_ms)
 
 
 def approval_of(audit, value, **more):
     question = question_of(
-        [measured(audit, value, **more)], {audit.name: audit}, effect="", samples={}, now_ms=ASKED_MS
+        [result_of(audit, value, **more)], {audit.name: audit}, effect="", samples={}, now_ms=ASKED_MS
     )
     return Approval(
         audits=question.audits, measured_at_ms=ASKED_MS, accepted_by="Ada", accepted_at="2026-01-01T00:00:00+00:00"
@@ -36,7 +36,7 @@ def approval_of(audit, value, **more):
 
 def is_accepted(approval, audit, value, **more):
     (result,) = with_acceptance(
-        [measured(audit, value, now_ms=NOW_MS, **more)], {audit.name: audit}, approval, now_ms=NOW_MS
+        [result_of(audit, value, now_ms=NOW_MS, **more)], {audit.name: audit}, approval, now_ms=NOW_MS
     )
     assert is_undecided(result) is (result.accepted_by is None)
     return result.accepted_by == "Ada"
@@ -54,7 +54,7 @@ def is_accepted(approval, audit, value, **more):
         ),
         # The share may not grow, also if only the number of rows is limited.
         (ROWS, {"value": 3, "rows": 9}, [{"value": 3, "rows": 10}], [{"value": 3, "rows": 8}, {"value": 3}]),
-        # The opposite failure is worse.
+        # A value on the other side of the range is worse.
         (RANGE, {"value": 8}, [{"value": 9}], [{"value": 7}, {"value": 21}]),
         (
             CHANGE,
@@ -98,12 +98,12 @@ def test_a_question_contains_only_audits_of_level_ask_that_have_a_value():
     ask, fail, warn = (Audit(name=level, level=level, **ROWS) for level in ("ask", "fail", "warn"))
     broken = Audit(name="broken", level="ask", **ROWS)
     audits = {audit.name: audit for audit in (ask, fail, warn, broken)}
-    results = [measured(ask, 1), measured(fail, 1), measured(warn, 1), measured(broken, None, error="cast")]
+    results = [result_of(ask, 1), result_of(fail, 1), result_of(warn, 1), result_of(broken, None, error="cast")]
     assert [result.name for result in failed_audits(results)] == ["fail", "broken"]
     question = question_of(results, audits, effect="e", samples={"ask": ["{}"], "fail": ["{}"]}, now_ms=1)
     assert [audit.name for audit in question.audits] == ["ask"]
     assert question.samples == {"ask": ("{}",)}
-    assert not question_of([measured(ask, 0)], audits, effect="", samples={}, now_ms=1).audits
+    assert not question_of([result_of(ask, 0)], audits, effect="", samples={}, now_ms=1).audits
 
 
 def test_a_question_says_why_the_approval_does_not_cover_its_values():
@@ -111,7 +111,7 @@ def test_a_question_says_why_the_approval_does_not_cover_its_values():
     approval = approval_of(audit, 3, rows=9)
 
     def reason(audit, **values):
-        results = [measured(audit, now_ms=NOW_MS, **values)]
+        results = [result_of(audit, now_ms=NOW_MS, **values)]
         (asked,) = question_of(
             results, {audit.name: audit}, effect="", samples={}, now_ms=NOW_MS, approval=approval
         ).audits
@@ -130,7 +130,7 @@ def test_a_question_has_no_paths_if_an_audit_shows_no_samples():
 
     def effect(*audits):
         return question_of(
-            [measured(ask, 1)], {audit.name: audit for audit in audits}, effect="/p=1", samples={}, now_ms=1
+            [result_of(ask, 1)], {audit.name: audit for audit in audits}, effect="/p=1", samples={}, now_ms=1
         ).effect
 
     assert (effect(ask), effect(ask, hidden)) == ("/p=1", "")
@@ -140,10 +140,12 @@ def test_the_code_of_a_question_changes_with_its_values_and_not_with_its_samples
     audit = Audit(name="a", level="ask", **ROWS)
 
     def code(value, samples=()):
-        return question_of([measured(audit, value)], {"a": audit}, effect="", samples={"a": samples}, now_ms=value).code
+        return question_of(
+            [result_of(audit, value)], {"a": audit}, effect="", samples={"a": samples}, now_ms=value
+        ).code
 
     assert code(3) == code(3, samples=["{}"]) != code(4)
-    question = question_of([measured(audit, 3)], {"a": audit}, effect="", samples={}, now_ms=1)
+    question = question_of([result_of(audit, 3)], {"a": audit}, effect="", samples={}, now_ms=1)
     codes = {replace(question, request=request).code for request in ({}, {"table": "/a"}, {"table": "/b"})}
     assert len(codes) == 3
     assert all(code[0].isalpha() for code in codes)

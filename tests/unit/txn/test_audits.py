@@ -23,13 +23,13 @@ from deltalite.txn.proposal import BaseState, Operation, Proposal
 HOUR_MS = 3_600_000
 
 
-def result(audit, value, **measured):
-    measurement = Measurement(value=value, **measured)
+def result(audit, value, **other_values):
+    measurement = Measurement(value=value, **other_values)
     return audit_result(Audit(name="a", **audit), AuditScope.TABLE, measurement, now_ms=100 * HOUR_MS)
 
 
 @pytest.mark.parametrize(
-    ("audit", "value", "measured", "passed"),
+    ("audit", "value", "other_values", "passed"),
     [
         ({"rows": "x"}, 0, {}, True),
         ({"rows": "x"}, 1, {}, False),
@@ -72,8 +72,8 @@ def result(audit, value, **measured):
     ],
     ids=str,
 )
-def test_an_audit_passes_within_its_limits(audit, value, measured, passed):
-    assert result(audit, value, **measured).passed is passed
+def test_an_audit_passes_within_its_limits(audit, value, other_values, passed):
+    assert result(audit, value, **other_values).passed is passed
 
 
 def test_measured_values_are_valid_json():

@@ -1,4 +1,4 @@
-"""Optimistic commits while other writers commit first (`add_rival`). `test_put` tests puts without an answer."""
+"""Optimistic commits lose races to other writers (`add_rival`). `test_put` tests storage that does not answer."""
 
 from __future__ import annotations
 
@@ -186,9 +186,7 @@ WINNERS_WITH_NEW_RULES = [
 
 @pytest.mark.parametrize(("winner", "error", "changed_part"), WINNERS_WITH_NEW_RULES)
 @pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
-def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(
-    store, winner, error, changed_part, actions
-):
+def test_a_winning_commit_that_changed_protocol_or_metadata_is_a_conflict(store, winner, error, changed_part, actions):
     add_rival(store, winner)
     with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{changed_part}") as caught:
         try_commit(store, proposal(1, *actions))
@@ -220,7 +218,7 @@ def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_
     assert paths(load(store)) == ["mine"]
 
 
-def test_a_read_conflicts_with_a_delete_of_the_file_to_which_an_optimize_moved_the_rows(store):
+def test_the_read_set_follows_moved_rows_through_several_winning_commits(store):
     add_rival(store, OPTIMIZE, [commit_info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
         try_commit(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))

@@ -1,4 +1,4 @@
-"""In-commit timestamps increase with every clock and every sequence of writers."""
+"""In-commit timestamps increase, whatever the clocks of the writers show."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_timestamp_is_the_time_of_the_clock_or_just_after_the_previous_commi
     assert Snapshot.load_at(store, timestamp_ms - 1).version == 0
 
 
-def test_a_first_commit_with_a_timestamp_records_no_enablement():
+def test_version_0_with_a_timestamp_records_no_enablement():
     store = timed_table()
     assert time_of(store, 0) == NOON_MS
     assert not set(ENABLEMENT_KEYS) & set(Snapshot.load(store).configuration)
@@ -152,13 +152,13 @@ def test_a_later_metadata_change_keeps_the_recorded_enablement():
     assert Snapshot.load(store).configuration == before.configuration
 
 
-def test_a_commit_with_a_lost_answer_returns_its_timestamp():
+def test_a_commit_whose_put_was_not_answered_returns_its_timestamp():
     store = timed_table(NOON_MS + 60_000)
-    state = {"lost": False}
+    state = {"has_failed": False}
 
     def after(operation, _name):
-        if operation == "write_if_absent" and not state["lost"]:
-            state["lost"] = True
+        if operation == "write_if_absent" and not state["has_failed"]:
+            state["has_failed"] = True
             raise StorageError("No answer.", remedy="Wait.")
 
     base = base_of(store)
@@ -182,7 +182,7 @@ def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
     assert Snapshot.load_at(store, NOON_MS + 17).version == 17
 
 
-def test_only_one_of_two_concurrent_enablements_commits():
+def test_a_metadata_change_conflicts_with_a_winning_enablement():
     store = create(new_store())
     base = base_of(store)
     add_rival(store, [commit_info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ENABLED)])

@@ -63,10 +63,10 @@ CURRENT_TRANSACTIONS = {
     "replace": ([remove("f1"), file("n")], READ_BELOW_TEN),
     "overwrite": ([remove("f1"), remove("f2"), file("n")], READ_TABLE),
     "compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE)], READ_BELOW_TEN),
-    "recorded compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE), txn("run")], READ_BELOW_TEN),
+    "compaction with txn": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE), txn("run")], READ_BELOW_TEN),
     "rerun with replace": ([remove("f1"), file("n")], ReadSet(keys=frozenset({"f1"}))),
     "properties": ([metadata({"k": "v"}, partition_columns=("day",))], None),
-    "replace, evolving": ([remove("f1"), file("n"), metadata({"k": "v"}, partition_columns=("day",))], READ_BELOW_TEN),
+    "replace + metadata": ([remove("f1"), file("n"), metadata({"k": "v"}, partition_columns=("day",))], READ_BELOW_TEN),
     "upgrade": ([NEWER_PROTOCOL], None),
     "transaction only": ([txn("run")], None),
 }  # fmt: skip
@@ -105,10 +105,10 @@ append that read all A.. A.. A.. AA. AA. AA. R   R   AAR AAR .   .   .   .   M  
 replace              A.. .   .   AA. AA. .   D   .   AAD .   D   .   .   .   M   M   .   P
 overwrite            A.. A.. A.. AA. AA. AA. D   R   AAD AAR D   .   .   .   M   M   .   P
 compaction           .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
-recorded compaction  .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
+compaction with txn  .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 rerun with replace   .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 properties           .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   M   .   P
-replace, evolving    A   .   .   A   A   .   D   .   A   .   D   .   .   M   M   M   .   P
+replace + metadata   A   .   .   A   A   .   D   .   A   .   D   .   .   M   M   M   .   P
 upgrade              .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   P   P
 transaction only     .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
 """
@@ -149,11 +149,11 @@ def judgement_of(transaction_name, winner_name, level):
 
 @pytest.mark.parametrize(("current", "winner", "level", "error"), list(cells()))
 def test_a_winning_commit_conflicts_as_the_matrix_says(current, winner, level, error):
-    conflict = judgement_of(current, winner, level)
+    verdict = judgement_of(current, winner, level)
     if error is None:
-        assert isinstance(conflict, NoConflict)
+        assert isinstance(verdict, NoConflict)
     else:
-        assert type(conflict) is error and "version 5" in conflict.problem and conflict.retryable and conflict.remedy
+        assert type(verdict) is error and "version 5" in verdict.problem and verdict.retryable and verdict.remedy
 
 
 def test_the_matrix_has_every_pair_at_every_isolation_level():
@@ -174,11 +174,11 @@ def test_the_error_names_the_change_of_the_winning_commit():
 
 def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
     lowered = {name for name in CURRENT_TRANSACTIONS if proposal_named(name).isolation.value == "SnapshotIsolation"}
-    assert lowered == {"compaction", "recorded compaction"}
+    assert lowered == {"compaction", "compaction with txn"}
 
 
-def test_a_read_file_is_followed_to_the_files_that_replaced_it():
-    """The second winning commit removes rows that the transaction has read, from another file."""
+def test_the_read_set_follows_rows_that_a_winning_commit_moved():
+    """The transaction read the rows in f1. The second winning commit removes them from w."""
     current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), base=(PROTOCOL, TABLE_METADATA))
     first_judgement = judge(current, Winner(version=5, actions=WINNERS["compaction of f1"]), "mine")
     assert isinstance(first_judgement, NoConflict) and first_judgement.reads.keys == {"f1", "w"}

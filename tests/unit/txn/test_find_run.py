@@ -119,7 +119,7 @@ def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, m
     assert find_run_commit(store, "another", at_or_below=5).version == 3
 
 
-def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expired():
+def test_a_version_has_the_result_of_its_run_after_its_transaction_has_expired():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
     commit_actions(store, add("mine"), txn(APP_ID, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
     result = result_of_version(store, 1, APP_ID)

@@ -68,7 +68,7 @@ def test_an_app_id_of_another_form_names_no_flow(app_id):
     assert FlowId.parse(app_id) is None
 
 
-def test_a_name_is_not_a_prefix_of_a_longer_name():
+def test_the_prefix_of_a_flow_excludes_flows_with_longer_names():
     assert not FlowId(name="orders_2", source_table_id="i").app_id.startswith(prefix_of_flow("orders"))
 
 

@@ -51,8 +51,8 @@ def commit_run(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
     return commit_actions(store, *(actions or (file,)), transaction, user_metadata=json.dumps(identity.provenance))
 
 
-def later_runs_of(store, identity, read=EVERYTHING):
-    return [later.version for later in later_runs(load(store), identity, read).runs]
+def later_runs_of(store, identity, read_set=EVERYTHING):
+    return [later.version for later in later_runs(load(store), identity, read_set).runs]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def store():
     return create(new_store(), partition_columns=("day",))
 
 
-def test_a_first_run_finds_all_later_runs_and_a_cleared_run_those_after_its_commit(store):
+def test_a_rerun_finds_the_later_runs_that_committed_after_its_last_commit(store):
     commit_run(store, run(4))
     commit_run(store, run(2))
     commit_run(store, run(3))
@@ -82,7 +82,7 @@ def test_an_earlier_commit_of_the_run_without_rows_hides_no_later_run(store):
     assert later.has_committed_before
 
 
-def test_a_later_run_counts_only_if_it_changed_rows_that_the_operation_may_touch(store):
+def test_a_later_run_counts_if_it_changed_rows_that_the_operation_may_touch(store):
     for day in (1, 2, 3):
         commit_run(store, run(day), day=day)
     assert later_runs_of(store, run(1), reads(1)) == []

@@ -101,7 +101,7 @@ def test_a_put_that_failed_with_an_unreadable_log_leaves_the_state_unknown(store
 
 
 @pytest.mark.parametrize("error", [FAULT, StoragePermissionError("No.", remedy="Ask.")])
-def test_a_failed_put_without_a_file_keeps_its_error(store, error):
+def test_a_failed_put_that_wrote_no_file_raises_its_error(store, error):
     fail_put(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
         try_commit(store, proposal(1, add("mine")))
@@ -131,7 +131,7 @@ def test_the_pauses_between_the_puts_of_a_throttled_commit_grow_and_end_after_tw
     assert (len(puts), pauses) == (4, [0.1, 0.3, 0.6, 1.0])
 
 
-def test_a_put_without_an_answer_and_without_a_file_may_still_take_effect(store):
+def test_a_put_without_an_answer_and_without_a_file_leaves_the_state_unknown(store):
     fail_put(store, "before", UNANSWERED, always=True)
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .*No answer.*does not show"):
         try_commit(store, proposal(1, add("mine")))

@@ -40,7 +40,7 @@ from deltalite.spark.reader.unreadable_file_error import UnfitFileError
 from deltalite.spark.reader.unreadable_files import FileChecker, may_be_unreadable
 from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.storage.locations import canonical_address, contain_one_another, parse_location
-from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_new_files
+from deltalite.txn.loaded_files import check_keeps_loaded_files, loaded_files_transaction, result_without_load
 from deltalite.upkeep.loaded_files import check_record_not_lost
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class FileLoad:
     ) -> OperationResult | None:
         """Return the result of a run without a new file, else None."""
         version = None if base is None else base.version
-        return result_without_new_files(self.request, self.store.root, version, self.choice)
+        return result_without_load(self.request, self.store.root, version, self.choice)
 
     @contextmanager
     def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:
