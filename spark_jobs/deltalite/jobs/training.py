@@ -1,8 +1,8 @@
 """The training job of a class archive: `spark-submit training.py FOLDER`.
 
 The JVM of this script writes an archive of the classes that it has loaded (`installation/class_archive_making.py`). So
-the script does the same as tasks, with few rows: it reads files of three formats, creates a table, merges into it and
-reads it. All its files are in FOLDER, which the caller removes.
+the script does the same as tasks, with few rows: it reads files of three formats, creates a table, merges into it,
+updates it with deletion vectors, and reads it. All its files are in FOLDER, which the caller removes.
 """
 
 from __future__ import annotations
@@ -12,27 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalite.commands.merge import merge
+from deltalite.commands.update import update
 from deltalite.commands.write import write
-from deltalite.requests import MergeClause, MergeRequest, Source, WriteRequest
+from deltalite.requests import MergeClause, MergeRequest, Source, UpdateRequest, WriteRequest
 from deltalite.spark import read
 from deltalite.spark.runtime.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUERY = """
-SELECT CAST(id AS BIGINT) AS id, CAST(n AS INT) AS n, CAST(amount AS DECIMAL(12, 2)) AS amount,
-  CAST(name AS STRING) AS name, CAST(at AS TIMESTAMP) AS at, CAST(day AS DATE) AS day
-FROM (SELECT * FROM csv UNION ALL BY NAME SELECT * FROM json UNION ALL BY NAME SELECT * FROM parquet)
+_COLUMNS = """
+CAST(id AS BIGINT) AS id, CAST(n AS INT) AS n, CAST(amount AS DECIMAL(12, 2)) AS amount,
+CAST(name AS STRING) AS name, CAST(at AS TIMESTAMP) AS at, CAST(day AS DATE) AS day
 """
+_QUERY = " UNION ALL ".join(f"SELECT {_COLUMNS} FROM {source}" for source in ("csv", "json", "parquet"))
 _CSV_OPTIONS = {"header": "true"}
 
 
 def train(spark: SparkSession, folder: Path) -> None:
-    """Write, merge and read a table in `folder`."""
+    """Write, merge, update and read a table in `folder`."""
     table = str(folder / "table")
     sources = _make_sources(spark, folder)
-    write(spark, WriteRequest(table=table, sources=sources, query=_QUERY, partition_by=("day",)))
+    properties = {"delta.enableDeletionVectors": "true"}
+    write(
+        spark,
+        WriteRequest(table=table, sources=sources, query=_QUERY, partition_by=("day",), properties=properties),
+    )
     merge(
         spark,
         MergeRequest(
@@ -44,6 +49,17 @@ def train(spark: SparkSession, folder: Path) -> None:
             when_not_matched=(MergeClause(insert="*"),),
         ),
     )
+    merge(
+        spark,
+        MergeRequest(
+            table=table,
+            sources={"s": sources["parquet"]},
+            on="target.id = source.id",
+            when_matched=(MergeClause(update="*"),),
+            when_not_matched=(MergeClause(insert="*"),),
+        ),
+    )
+    update(spark, UpdateRequest(table=table, condition="id % 5 = 1", set={"n": "n + 1"}))
     read(spark, table).where("n = 1").groupBy("day").count().orderBy("day").collect()
 
 
