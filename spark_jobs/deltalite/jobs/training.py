@@ -25,7 +25,7 @@ _COLUMNS = """
 CAST(id AS BIGINT) AS id, CAST(n AS INT) AS n, CAST(amount AS DECIMAL(12, 2)) AS amount,
 CAST(name AS STRING) AS name, CAST(at AS TIMESTAMP) AS at, CAST(day AS DATE) AS day
 """
-_QUERY = " UNION ALL ".join(f"SELECT {_COLUMNS} FROM {source}" for source in ("csv", "json", "parquet"))
+_QUERY = " UNION ALL ".join(f"SELECT {_COLUMNS} FROM {name}" for name in ("csv", "json", "parquet"))  # noqa: S608  constants
 _CSV_OPTIONS = {"header": "true"}
 
 
