@@ -5,7 +5,7 @@ without negative amounts. The second task restores the table to that version:
 
 - The restore is a new commit that copies no file. The bad versions stay in the history. If the table has a change data
   feed, the feed contains the removed rows.
-- If the newest version is valid, the restore only records the run.
+- If the newest version is valid, the restore changes no file. Its commit only records the DAG run.
 
 The worker reads only the column `amount`, and opens no file whose statistics exclude negative amounts. The Airflow
 Variable `lake` names the folder of the tables.

@@ -4,7 +4,7 @@ The program searches for each text in backticks:
 
 - a word, anywhere outside CONTRIBUTING.md;
 - an opening, at the start of a sentence;
-- a name, where Python code assigns it to a value, an argument or a function.
+- a name, where Python code gives it to a value, an argument or a function.
 
 A text of several words is also recognised if it continues on the next line of a paragraph, a comment or a string. Each
 finding is one line: file, line, text to write instead. The exit code is 1 if there is a finding.
@@ -44,12 +44,12 @@ class Rules:
 def rules_of(page: str) -> Rules:
     """Read the rules from the text of CONTRIBUTING.md."""
     patterns = [
-        (word.lower(), _pattern(r"\b", word, re.IGNORECASE), f'"{word}": write "{use}"')
-        for use, word in _texts_to_avoid(_section(page, "Words"))
+        (word.lower(), _pattern(r"\b", word, re.IGNORECASE), f'"{word}": write "{plain_word}"')
+        for plain_word, word in _texts_to_avoid(_section(page, "Words"))
     ]
     patterns += [
-        (opening.lower(), _pattern(_SENTENCE_START, opening), f'a sentence opens with "{opening}": {use}')
-        for use, opening in _texts_to_avoid(_section(page, "Openings"))
+        (opening.lower(), _pattern(_SENTENCE_START, opening), f'a sentence opens with "{opening}": {advice}')
+        for advice, opening in _texts_to_avoid(_section(page, "Openings"))
     ]
     names = re.findall(r"`(\w+)`", _section(page, "Names"))
     return Rules(patterns=tuple(patterns), forbidden_names=frozenset(names))
@@ -71,9 +71,9 @@ def _section(page: str, title: str) -> str:
 
 def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
     """Yield, for each text in backticks in the second column of a table, the first column and this text."""
-    for use, avoid in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
+    for instead, avoid in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
         for text in re.findall(r"`([^`]+)`", avoid):
-            yield use.strip(), text
+            yield instead.strip(), text
 
 
 def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
@@ -82,16 +82,16 @@ def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
     lower_case_text = _GAP.sub(" ", text).lower()
     patterns = [(pattern, advice) for words, pattern, advice in rules.patterns if words in lower_case_text]
     findings_in_text = {
-        (text.count("\n", 0, match.start("text")) + 1, number)
-        for number, (pattern, _) in enumerate(patterns)
+        (text.count("\n", 0, match.start("text")) + 1, advice)
+        for pattern, advice in patterns
         for match in pattern.finditer(text)
     }
-    for line_number, number in sorted(findings_in_text):
-        yield f"{path}:{line_number}: {patterns[number][1]}"
+    for line_number, advice in sorted(findings_in_text):
+        yield f"{path}:{line_number}: {advice}"
     if path.endswith(".py"):
         for line_number, name in sorted(set(_assigned_names(ast.parse(text)))):
             if name.lstrip("_") in rules.forbidden_names:
-                yield f'{path}:{line_number}: the name "{name}" hides its value: name the role'
+                yield f'{path}:{line_number}: the name "{name}" does not say what its value is: name the role'
 
 
 def _assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:

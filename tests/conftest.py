@@ -77,8 +77,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """The one Spark session of this process, silent and bound to the loopback address.
 
     Thousands of queries run in it. The session therefore keeps one ended query, and uses small memory pages for
-    broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap before it.
-    Its Hadoop and its errors are quicker than those of a job (`make_hadoop_quicker`, `make_errors_quicker`).
+    broadcasts. Only a full garbage collection frees unused broadcasts, and large pages would fill the heap first.
+    Calls of Hadoop and the creation of errors take less time than in a job (`quick_hadoop`, `quick_errors`).
     """
     from pyspark.sql import SparkSession
 
@@ -127,9 +127,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
     """Turn on generated code for a module with the marker `generated_code`, and turn it off for one with `interpreted`.
 
-    Without generated code Spark reads Parquet row by row, so the modules that test reading have the first marker. The
-    second is for a module whose queries are the same for hundreds of small tables. Other modules keep the setting of
-    the session.
+    Without generated code Spark reads Parquet row by row, so the modules that test reading have `generated_code`. Code
+    for a query costs more time than it saves on a small table, so modules with hundreds of small tables have
+    `interpreted`. Other modules keep the setting of the session.
     """
     names = {mark.name for mark in request.node.iter_markers()}
     if names.isdisjoint({"generated_code", "interpreted"}):
@@ -153,7 +153,7 @@ def one_task(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quick_plans(request, pytestconfig):
-    """Give Spark one task for each stage, and switch adaptive plans off, except in the campaign.
+    """Use `one_task`, except in the campaign (`make campaign`, the long tests).
 
     The tests of a module with this fixture use a few rows, and most of their time is for planning. With adaptive plans
     Spark optimizes the rest of a query after each of its stages. The campaign, the submitted jobs and the other modules

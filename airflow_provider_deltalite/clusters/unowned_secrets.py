@@ -37,9 +37,9 @@ _log = logging.getLogger(__name__)
 
 
 def clean_up_unowned_secrets(api: Any, namespace: str) -> None:
-    """For each old Secret of a job that has no owner, make the pod its owner or delete the Secret.
+    """For each old job Secret without an owner, make the pod its owner or delete the Secret.
 
-    The function raises no error of Kubernetes, for example if this worker may not list Secrets.
+    The function ignores errors of Kubernetes. For example, this worker may not be allowed to list Secrets.
 
     :param api: A `CoreV1Api`.
     :param namespace: The namespace of the jobs.

@@ -6,9 +6,9 @@
 3. The operator runs the job again. The job commits if no accepted value got worse. Otherwise step 1 follows.
 
 Airflow keeps one question for each task instance, also across clears and retries. If the task asks again, Airflow
-removes the answer, but still shows the text of the first question. So each question has a code, which is the default of
-a field in the form. An answer counts only with the code of the last question. An answer without a code counts if the
-task has asked only once. The task's log shows each new question with its code.
+removes the answer, but still shows the text of the first question. So each question has a code, which the log of the
+task shows. The form has a field for the code, filled with the code of the first question. An answer counts only with
+the code of the last question, or without a code if the task has asked only once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Answer:
     """The values that Airflow keeps while a person decides, and the event that ended the wait.
 
     :param question: The question without sample rows, as JSON values.
-    :param is_first: Whether it is the first question of the task instance, so that Airflow shows its text.
+    :param is_first: Whether it is the first question of the task instance. Airflow shows only the text of this one.
     :param event: The answer, as Airflow's ``HITLTrigger`` sends it.
     """
 

@@ -51,14 +51,14 @@ def versions(spark_version: str, java_version: str, delta_spark_version: str) ->
 
 
 def today() -> str:
-    """Return the date of a result."""
+    """Return the current date in UTC, for a result."""
     return dt.datetime.now(dt.UTC).date().isoformat()
 
 
 def save(result: Result) -> None:
-    """Write the file of a suite, with the times of a side in one line."""
+    """Write the file of a suite. A list of numbers takes one line."""
     text = json.dumps(dataclasses.asdict(result), indent=1)
-    text = re.sub(r"\[\s+([\d.,\s]+?)\s+\]", lambda times: f"[{' '.join(times[1].split())}]", text)
+    text = re.sub(r"\[\s+([\d.,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
     (FOLDER / f"{result.suite}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -34,6 +34,11 @@ def launch(worker: StandIn, *, master: str = "local[2]", mode: str | None = None
     return Launch(conn_id="c", master=master, deploy_mode=mode, binary=worker.program, environ=environ)
 
 
+def has_failed(worker: StandIn) -> bool:
+    """Whether the worker tried to make an archive, and failed."""
+    return "exit code" in (worker.name.recent_failure(now=time.time()) or "")
+
+
 @pytest.mark.parametrize("setting", ["auto", "use", None])
 def test_a_driver_on_this_worker_uses_the_archive(worker, monkeypatch, setting):
     monkeypatch.delenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE")
@@ -56,7 +61,7 @@ def test_a_driver_in_a_cluster_and_a_user_who_chooses_an_archive_get_no_option(w
     assert archive_options(launch(worker), "-XX:SharedArchiveFile=/mine.jsa") is None
 
 
-def test_no_archive_is_used_or_made_from_a_folder_to_which_another_user_may_write(worker):
+def test_no_archive_is_used_or_made_if_another_user_may_write_to_the_folder(worker):
     make_archive(worker.program, worker.environ)
     private_folder_path().chmod(0o777)
     assert archive_options(launch(worker), "") is None
@@ -87,7 +92,9 @@ def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplo
 
 
 @pytest.mark.slow
-def test_no_archive_is_made_for_a_cluster_or_during_another_warm_up_or_after_a_failure(worker, monkeypatch, caplog):
+def test_no_archive_is_made_for_a_cluster_while_another_process_makes_one_or_after_a_failure(
+    worker, monkeypatch, caplog
+):
     caplog.set_level(logging.INFO)
     for master in ("yarn", "spark://h:7077"):
         make_archive_later(launch(worker, master=master, mode="client"))
@@ -101,7 +108,7 @@ def test_no_archive_is_made_for_a_cluster_or_during_another_warm_up_or_after_a_f
     worker.set_program(FAIL)
     assert not caplog.text
     make_archive_later(launch(worker))
-    wait_until(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
+    wait_until(lambda: has_failed(worker))
     caplog.clear()
     make_archive_later(launch(worker))
     assert worker.runs == 1 and not caplog.text
@@ -142,8 +149,8 @@ def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_opt
     assert not (private_folder_path() / "spark-classes.log").exists()
     spark_submit.set_script(PRINT_RESULT)
     run(USER_OPTIONS)
-    # This stand-in for spark-submit writes no archive, so the failure shows that the operator has started the command.
-    wait_until(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
+    # The operator starts `deltalite warm-up`. It fails, because this stand-in for spark-submit writes no archive.
+    wait_until(lambda: has_failed(worker))
     archive = make_archive(worker.program, worker.environ).path
     run(USER_OPTIONS)
     assert spark_submit.env["SPARK_SUBMIT_OPTS"].endswith(f"={archive} -Xlog:cds*=off {USER_OPTIONS}")

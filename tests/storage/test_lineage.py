@@ -50,7 +50,7 @@ def test_the_schema_is_read_in_a_forked_process(s3, monkeypatch, conn_id):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
     write_deltalake(address, pa.table({"id": [1]}), storage_options=s3.delta_rs_options)
     task = DeltaDeleteOperator(task_id="t", table=address, condition="a", storage_conn_id=conn_id)
-    # The task opens a file system before the fork.
+    # This read opens a file system, and the forked process cannot use it.
     assert watch.latest_version(DeltaHook(address, conn_id).get_conn()) == 0
     task._result = OperationResult(
         table=address,

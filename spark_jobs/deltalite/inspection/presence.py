@@ -23,7 +23,7 @@ _FILES_IN_A_REQUEST = 1_000
 
 
 class Absent(Enum):
-    """The reason for a missing size: the file does not exist, or its folder is not accessible."""
+    """The reason for a missing size: the file does not exist, or it is unknown because its folder is inaccessible."""
 
     MISSING = "missing"
     UNKNOWN = "unknown"

@@ -49,7 +49,7 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
     "baseRowId": pa.int64(),
     "defaultRowCommitVersion": pa.int64(),
 }
-# If more rows are left out, a filtered copy takes less time than a table of slices.
+# If a table leaves out more rows than this, a filtered copy takes less time than slices.
 _MAX_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 4_096

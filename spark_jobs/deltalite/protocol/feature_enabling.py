@@ -3,7 +3,7 @@
 Protocol properties (`delta.minReaderVersion`, `delta.minWriterVersion`, `delta.feature.<name>`) are requests. They
 change the protocol and are never stored as properties. Only `protocol_with` lowers a protocol, to drop a feature.
 
-- If a legacy version number implies each needed feature, the numbers are raised, because all clients understand them.
+- If legacy version numbers imply all needed features, the versions are raised, because all clients understand them.
 - Otherwise the table gets feature lists, which only newer clients understand. The lists name each feature that the
   numbers implied, because the table may have used it.
 - The reader version stays below 3 if no reader feature needs the list, so that old readers can still read the table.
@@ -13,7 +13,7 @@ Protocol: Protocol Evolution, Table Features for New and Existing Tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltalite.errors import InvalidRequestError, UnsupportedFeatureError
@@ -45,7 +45,7 @@ _SUPPORTED = ("supported", "enabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedProtocol:
-    """The versions and features that the protocol properties of a request name."""
+    """The versions and features in the protocol properties of a request."""
 
     min_reader_version: int = 1
     min_writer_version: int = 1
@@ -53,7 +53,7 @@ class RequestedProtocol:
 
 
 def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
-    """Return the versions and features that the protocol properties among `properties` request.
+    """Return the versions and features in the protocol properties among `properties`.
 
     Raises:
         InvalidRequestError: a property has an invalid value or names an unknown feature, the versions contradict each
@@ -104,8 +104,8 @@ def protocol_for(
     used_features = metadata_features | requested.features
     required_features = used_features | {name for feature in used_features for name in _REQUIRED.get(feature, ())}
     # A table with the preview of a feature keeps the preview: its readers may not know the feature.
-    new_features = {name for name in required_features if f"{name}-preview" not in supported_features(base)}
-    features = new_features | requested.features
+    final_features = {name for name in required_features if f"{name}-preview" not in supported_features(base)}
+    features = requested.features | final_features
     unwritable = sorted(name for name in features if not FEATURES[name].writable_active)
     if unwritable:
         raise UnsupportedFeatureError(
@@ -113,9 +113,7 @@ def protocol_for(
             f"{', '.join(unwritable)}.",
             remedy="Leave out the properties, or create the table with an engine that supports them.",
         )
-    raised_protocol = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
-    missing = features - supported_features(raised_protocol)
-    return _with_features(raised_protocol, missing) if missing else raised_protocol
+    return _with_features(_with_versions(base, requested.min_reader_version, requested.min_writer_version), features)
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
@@ -124,8 +122,7 @@ def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
     The caller must ensure that this release knows each feature.
     """
     raised_protocol = _with_versions(current, other.min_reader_version, other.min_writer_version)
-    missing = supported_features(other) - supported_features(raised_protocol)
-    return _with_features(raised_protocol, missing) if missing else raised_protocol
+    return _with_features(raised_protocol, supported_features(other))
 
 
 def protocol_with(current: Protocol, features: frozenset[str]) -> Protocol:
@@ -147,15 +144,17 @@ def _with_versions(base: Protocol, reader: int, writer: int) -> Protocol:
     return _with_feature_lists(base, supported_features(base), reader)
 
 
-def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
-    """Return the protocol with the missing features: by legacy versions if these imply all of them, else by lists."""
-    new_features = [FEATURES[name] for name in missing]
+def _with_features(base: Protocol, features: frozenset[str]) -> Protocol:
+    """Return the protocol with these features too: by legacy versions if these imply all new ones, else by lists."""
+    new_features = [FEATURES[name] for name in features - supported_features(base)]
+    if not new_features:
+        return base
     writer_versions = [f.implied_by for f in new_features if f.implied_by is not None]
     reader_versions = [f.reader_implied_by or 1 for f in new_features]
     if base.min_writer_version < WRITER_FEATURES_VERSION and len(writer_versions) == len(new_features):
         return _with_versions(base, max(reader_versions), max(writer_versions))
-    features = supported_features(base) | {f.name for f in new_features}
-    return _with_feature_lists(base, features, base.min_reader_version)
+    all_features = supported_features(base) | {f.name for f in new_features}
+    return _with_feature_lists(base, all_features, base.min_reader_version)
 
 
 def _with_feature_lists(base: Protocol, features: frozenset[str], reader: int) -> Protocol:

@@ -32,8 +32,8 @@ def table(delta_page, tmp_path):
     return delta_page.add_asset(tmp_path / "orders")
 
 
-def token_in(page: str) -> str:
-    [token] = re.findall(r'name="token" value="([^"]+)"', page)
+def token_in(html_page: str) -> str:
+    [token] = re.findall(r'name="token" value="([^"]+)"', html_page)
     return html.unescape(token)
 
 
@@ -132,7 +132,7 @@ def test_a_dag_that_cannot_start_has_a_reason_instead_of_a_button(delta_page, ta
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_texts_of_airflow_and_of_the_setting_are_no_markup(delta_page, table, payload):
+def test_texts_of_airflow_and_of_the_setting_are_escaped(delta_page, table, payload):
     delta_page.start_answer = RunStartAnswer(status=400, problem=payload)
     answer = start(delta_page, table, token=token_in(delta_page.get(f"/tables/{table}")))
     assert answer.status_code == 400
