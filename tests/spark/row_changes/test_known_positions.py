@@ -74,6 +74,23 @@ def test_a_file_is_removed_whole_if_all_its_live_rows_match(spark, tmp_path, sea
     assert searches == []
 
 
+@pytest.mark.parametrize("max_few_positions", [row_positions.MAX_FEW_POSITIONS, -1])
+@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "files"])
+def test_changed_rows_are_counted_in_small_and_in_large_tables(
+    spark, tmp_path, monkeypatch, properties, max_few_positions
+):
+    for module in (selecting, row_positions):
+        monkeypatch.setattr(module, "MAX_FEW_POSITIONS", max_few_positions)
+    table = tmp_path / "t"
+    for first in (0, 100, 200):
+        write_rows(spark, table, f"SELECT id, 0 AS x FROM range({first}, {first + 100}, 1, 1)", properties=properties)
+    updated = update_rows(spark, table, {"x": "1"}, "id % 50 = 4 AND id + x < 200")
+    deleted = delete_rows(spark, table, "id % 50 = 5 AND id + x < 100")
+    assert updated.metrics["numUpdatedRows"] == 4 and deleted.metrics["numDeletedRows"] == 2
+    expected = {number: int(number in (4, 54, 104, 154)) for number in range(300) if number not in (5, 55)}
+    assert rows(table) == spark_rows(spark, table) == sorted_rows(expected.items())
+
+
 CHANGES = ({"condition": "source.v < 0", "delete": True}, {"condition": "source.v > 1", "update": "*"})
 CHANGES_BY_TABLE = (CHANGES[0], {"condition": "source.v > 1", "update": {"v": "target.v + source.v"}})
 CHANGES_BY_SOURCE = (CHANGES[0], {"condition": "source.v > 1", "update": {"id": "source.id", "v": "source.v"}})
