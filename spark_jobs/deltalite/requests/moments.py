@@ -1,4 +1,4 @@
-"""Points in time as users write them: ISO 8601 text or a datetime, converted to milliseconds UTC."""
+"""Conversion of times as users write them to milliseconds UTC, and checks of the version or time in a request."""
 
 from __future__ import annotations
 
