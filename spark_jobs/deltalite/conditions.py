@@ -27,7 +27,7 @@ class CommitSummary:
     - `table_id`: set if the commit creates the table or changes its metadata.
     - `knows_partitions`: False if the commit removes rows of a file without naming the partition values of the file.
     - `is_complete`: False if the commit has more app ids or partitions than a summary holds. A summary that was made
-      for one condition is complete for that condition.
+      for a condition is always complete, but serves only that condition.
     - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
     """
 

@@ -1,4 +1,4 @@
-"""The size of the commits that a reader of a version reads."""
+"""The bytes of the commits after the newest checkpoint, for each version of a log."""
 
 from __future__ import annotations
 

@@ -162,8 +162,8 @@ def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 class FileTableBuilder:
     """A builder of one Arrow table from the bodies of adds or removes, with all columns of their kind.
 
-    `append` adds one body. The caller calls `end_block` after each block of a file. The columns in
-    `omitted_columns` are null.
+    `append` adds one body. The caller calls `end_block` after each block of a file. The columns in `omitted_columns`
+    are null.
     """
 
     def __init__(self, cls: type[AddFile | RemoveFile], *, omitted_columns: Sequence[str] = ()) -> None:

@@ -2,9 +2,10 @@
 
 `action_files` parses a whole line at once, and the JSON parser holds Python's global interpreter lock until the end of
 the line. A line of 60 MB took a gigabyte of memory and stopped all other threads for seconds. This module reads a file
-in small chunks. It parses a short line (`WHOLE_LINE_BYTES`, or up to twice that) as a whole, and scans a long line
-token by token. The scanner holds one chunk and the short fields, and releases the lock after each step. The use of a
-field in a commit's summary (`following.summarize`) determines how a long value is treated:
+in small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and scans a longer line token by token. The
+ends of the chunks may raise this limit to at most twice as much. The scanner holds one chunk and the short fields, and
+releases the lock after each step. The use of a field in a commit's summary (`following.summarize`) determines how a
+long value is treated:
 
 - The summary needs the field: the read fails.
 - The action requires the field, and the summary does not use it: an empty value of the same JSON type replaces the

@@ -1,7 +1,7 @@
 """Table properties: their keys, defaults and parsers.
 
-This module has a `Property` or a constant for each known key that begins with `delta.`, or for its prefix. Writers
-reject unknown keys, as Delta does, and readers ignore them. Keys without `delta.` belong to the user.
+A key that begins with `delta.` is known if this module has a `Property` or a constant for the key or its prefix.
+Writers reject unknown keys, as Delta does, and readers ignore them. Keys without `delta.` belong to the user.
 Protocol: Table Properties (appendix); defaults as in delta-spark.
 """
 

@@ -70,7 +70,7 @@ class AuditQuestion:
 
     - `audits`: the audits that a person decides on.
     - `measured_at_ms`: the time of the measurement, in milliseconds UTC.
-    - `effect`: a text about the uncommitted files.
+    - `effect`: a text about the uncommitted files, whose paths can contain values of partition columns.
     - `samples`: sample rows as JSON texts, by the names of the audits.
     - `request`: the parts of the request that wrote the rows, from `request_parts`.
     """

@@ -1,4 +1,4 @@
-"""Points in time as users write them: ISO 8601 text or a datetime, converted to milliseconds UTC."""
+"""Conversion of times as users write them to milliseconds UTC, and checks of the version or time in a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.base import Fault
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,7 +33,7 @@ def parse_moment_ms(moment: str | datetime) -> int:
     return (zoned_moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def version_faults(version: int | None, timestamp: str | None) -> Iterator[tuple[str, str]]:
+def version_faults(version: int | None, timestamp: str | None) -> Iterator[Fault]:
     """Yield the faults of a request for a version, or for the newest version at a time, each with its remedy."""
     if version is not None and timestamp is not None:
         yield "The request names both a version and a time.", "Keep one of them."

@@ -47,7 +47,7 @@ class LocalLogStore:
         return str(self._root)
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Yield the files in the folder of `name`, from `name` on, in order; hidden files if `name` is hidden."""
+        """Yield the files in the folder of `name`, from `name` on, in order; hidden files only if `name` is hidden."""
         folder, _, first_base = name.rpartition("/")
         shows_hidden = first_base.startswith(".")
         try:

@@ -40,7 +40,7 @@ class MemoryLogStore:
         return "memory://table"
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Yield the files in the folder of `name`, from `name` on, in order; hidden files if `name` is hidden."""
+        """Yield the files in the folder of `name`, from `name` on, in order; hidden files only if `name` is hidden."""
         self.before("list", name)
         folder, _, first_base = name.rpartition("/")
         for stored_name in sorted(self.files):

@@ -116,7 +116,7 @@ def restored_offsets(
 def reset_offsets(
     transactions: Mapping[str, SetTransaction], resets: Mapping[str, int | None], *, table: str, now_ms: int
 ) -> tuple[SetTransaction, ...]:
-    """Return the transactions that set the offsets of flows. `resets` has versions by name; None is nothing loaded.
+    """Return the transactions that set each flow in `resets` to its version. None means that nothing is loaded.
 
     If a flow has offsets of several source tables, because its source was recreated, a version applies to the table
     that the flow loaded last. The flow then has loaded nothing of the other tables. Offsets that do not change are left

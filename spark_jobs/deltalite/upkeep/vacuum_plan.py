@@ -81,7 +81,7 @@ class _ListedFolder:
     """The modification time of a folder, and facts about its content.
 
     `was_empty` is True if the listing of the folder contains nothing to delete or to list. `has_kept_entries` is True
-    if a vacuum never deletes some of the entries.
+    if the folder contains entries that a vacuum never deletes.
     """
 
     modified_ms: int

@@ -246,7 +246,7 @@ def test_the_transaction_time_of_a_cleaned_up_commit_identifies_its_run(store, s
         ({"generation": 1, "request": "b"}, "Another run of the same idempotency key"),
     ],
 )
-def test_a_racing_run_with_the_same_key_differs_from_another_attempt_of_the_run(store, winner, expected):
+def test_a_racing_run_with_the_same_key_is_not_mistaken_for_another_attempt(store, winner, expected):
     def proposal_of(run, base):
         action = transaction(run, base, now_ms=NOON_MS)
         return proposal(base.version, add(f"by {run.details}"), action, user_metadata=user_metadata(run, None))

@@ -237,8 +237,8 @@ def _key(action: Column) -> Column:
 def canonical_path(path: Column) -> Column:
     """Return `paths.canonical_path` of a column of paths.
 
-    A path that is not canonical contains one of a few texts, such as `%` or `//` (`paths.is_plain`). Most paths contain
-    none of them, and a search for them takes a tenth of the time of the pattern.
+    A path that is not canonical contains one of a few texts, such as `%` or `//` (`paths.is_certainly_canonical`).
+    Most paths contain none of them, and a search for them takes a tenth of the time of the pattern.
     """
     has_special_start = path.startswith(".") | path.startswith("file:")
     is_not_plain = has_special_start | path.contains("%") | path.contains("//") | path.contains("/.")
