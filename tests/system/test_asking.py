@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 from tests.support.asking import AskingJob, code_in
 from tests.system.stand_in import write_asking_stand_in
 
@@ -64,7 +64,7 @@ def test_a_person_publishes_or_rejects_rows_in_airflow(whole_airflow):
     program = home / "asking-spark"
     write_asking_stand_in(program, job.program)
     table = home / "lake" / "asked"
-    plain(None, str(table), run="another", ids=[0])
+    write_ids(None, str(table), run="another", ids=[0])
     whole_airflow.add_dag("asked", DAG.format(program=str(program)))
 
     run_id = whole_airflow.trigger("asked")

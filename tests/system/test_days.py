@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite import DeltaTable
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 from tests.support.airflow_processes import midnight
 from tests.system.stand_in import write_committing_stand_in
 
@@ -39,7 +39,7 @@ def ids_without_newest_day(table):
 
 def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfill(whole_airflow, tmp_path):
     table, program = str(tmp_path / "days"), tmp_path / "commits"
-    plain(None, table, run="another", ids=[0])  # another run creates the table with one row
+    write_ids(None, table, run="another", ids=[0])  # another run creates the table with one row
     write_committing_stand_in(program)
     whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
     backwards = {"run_backwards": True, "max_active_runs": 1}

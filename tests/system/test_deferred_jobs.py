@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deltalite.requests import WriteRequest
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 from tests.support.clusters.yarn import write_sites
 from tests.support.resource_manager import RUNNING_STATE, resource_manager
 
@@ -78,7 +78,7 @@ class DeferredJobs:
     def finish(self, job: int) -> None:
         """Commit as the driver of this job, and end its application."""
         request = WriteRequest.from_json((self.requests / f"{job}.json").read_text())
-        plain(None, request.table, run=request.identity.app_id, ids=[job], identity=request.identity)
+        write_ids(None, request.table, run=request.identity.app_id, ids=[job], identity=request.identity)
         self.manager.answers = [self.manager.finished_state()]
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite import DeltaTable
-from tests.faults.programs import plain
+from tests.faults.programs import write_ids
 from tests.support.airflow_processes import WholeAirflow
 from tests.support.postgres import postgres
 from tests.system.stand_in import write_committing_stand_in
@@ -26,7 +26,7 @@ with DAG("nightly", schedule=None):
 
 def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole_airflow, tmp_path):
     table, program = str(tmp_path / "shared"), tmp_path / "commits"
-    plain(None, table, run="another", ids=[0])
+    write_ids(None, table, run="another", ids=[0])
     write_committing_stand_in(program)
     dag = DAG.format(table=table, program=str(program))
 
