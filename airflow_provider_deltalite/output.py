@@ -156,7 +156,7 @@ class JobOutput:
         """Read the next line of output, and return the lines to log now.
 
         1. A marker: keep its content. Before the marker of an error, keep the traceback. Before the marker of a result,
-           log the traceback, because the error did not end the job.
+           log the traceback, because its error did not end the job.
         2. A line of Spark's log: log it. It may stand inside a traceback.
         3. The first line of a traceback: log the traceback before it, unless this one is chained to it.
         4. Another line of a traceback: keep it. If the traceback becomes too long, log all of it now. If no marker of

@@ -1,6 +1,6 @@
 """A DAG that runs once for each changed partition of a table (Airflow 3.2 and later).
 
-Airflow starts a DAG for a partition when an event has a partition key. A task can send such events: its operator has
+Airflow starts a DAG for a partition only if an event has a partition key. A task can send such events: its operator has
 `partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot send such events, because
 Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task
 sends one event for each partition that changed. If the watcher does not know the partitions, the task fails. Then

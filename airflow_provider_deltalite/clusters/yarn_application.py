@@ -60,8 +60,8 @@ class YarnApplication(SparkSubmitHook):
 def application_state(address: str, application_id: str, auth: Any) -> DriverState:
     """Return the state of an application.
 
-    A web server that is not the ResourceManager also answers 404 for each path. So 404 means a missing application if
-    the address also shows the metrics of a cluster.
+    A web server that is not the ResourceManager also answers 404 for each path. So 404 means a missing application only
+    if the address shows the metrics of a cluster.
 
     :param address: The web address of the ResourceManager.
     :param application_id: The id, such as ``application_1700000000000_0001``.

@@ -168,7 +168,8 @@ class DeltaCopyOperator(DeltaQuarantineOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
         """Return the commit of this DAG run.
 
-        Without a commit, a job that succeeded has found no file to load, or only checked rows (``validate_only``).
+        Without a commit, a job that succeeded has found no file to load, or only checked rows (``validate_only``). The
+        log does not show this: the table may not exist yet, or a new file may have come after the job's listing.
         """
         result = super().find_result_after_job(store, request, failed=failed)
         return result if failed else result or self._result_without_commit(store, cast("CopyRequest", request))

@@ -89,8 +89,8 @@ class DeltaLakeMaintenanceOperator(DeltaCommitOperator):
     :param parallelism: How many tables are maintained at the same time. (templated)
     :param max_seconds: No step starts after this many seconds. A step that has started continues to its end.
         (templated)
-    :param max_bytes: The maximum of bytes that all optimize steps of this run rewrite. A step that needs more than the
-        remaining bytes is ``not reached``. (templated)
+    :param max_bytes: The most bytes that the optimize steps of this run rewrite together. A step that needs more than
+        the remaining bytes is ``not reached``. (templated)
     :param user_metadata: A text that the history of each changed table shows with the commits. (templated)
     :param conflict_retries: How often each step replans after another writer's commit. (templated)
     :param conflict_seconds: A step stops replanning this many seconds after its first attempt. (templated)

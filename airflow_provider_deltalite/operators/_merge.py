@@ -37,7 +37,8 @@ class DeltaMergeOperator(DeltaQuarantineOperator, DeltaRowsOperator):
 
     The merge reads only files that can match. It decides by the keys of the source and by conditions in ``on`` that use
     only the target, such as ``target.day = DATE'2026-01-01'``. Concurrent merges into one table do not conflict if they
-    read different files. In mapped tasks, let ``on`` compare the partition column with a literal.
+    read different files. In mapped tasks, let ``on`` compare the partition column with a different
+    literal in each task.
 
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,

@@ -17,9 +17,9 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
     - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It rewrites the
-      files that are not clustered yet, and small cubes (files that were ordered together). This task and delta-spark
-      can continue each other's clustering. After a change of the clustering columns, use ``full=True``. It rewrites all
-      files except full cubes of the current columns (at least half of ``max_commit_bytes``).
+      files that are not clustered yet, and joins them to small cubes (files that were ordered together). This task and
+      delta-spark can continue each other's clustering. After a change of the clustering columns, use ``full=True``. It
+      rewrites all files except full cubes of the current columns (at least half of ``max_commit_bytes``).
     - A second run does nothing until new files arrive. It does not rewrite files that were packed to the same size, or
       ordered by the same columns. Full Z-order cubes (at least half of ``max_commit_bytes``) stay, except
       files with many soft-deleted rows.

@@ -39,8 +39,8 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     :param ignore_missing_files: Restore the version without the rows of missing files. ``metrics`` counts these files
         as ``numMissingFiles``. (templated)
     :param audits: Named checks of the restored table, which run before the commit, such as
-        ``{"name": "amounts", "rows": "amount < 0"}``. ``max_change`` compares with the table before the restore. If
-        an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a warning.
+        ``{"name": "amounts", "rows": "amount < 0"}``. ``max_change`` compares the table before and after the restore.
+        If an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a warning.
         (templated)
     :param ask: How a person is asked about audits of level ``ask``: ``timeout`` (a timedelta), ``default`` (the
         decision after this time: ``publish`` or ``reject``), ``assigned_users`` and ``notifiers``, as in Airflow's

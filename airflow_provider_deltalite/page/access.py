@@ -12,7 +12,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetai
 from airflow.models.dag import DagModel
 
 ROWS_VIEW = "Delta table rows"
-"""The custom view that a user must have the right to read to see rows."""
+"""The name of the custom view. A user who may read it may see rows of tables."""
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.base_auth_manager import BaseAuthManager

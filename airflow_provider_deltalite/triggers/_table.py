@@ -6,7 +6,7 @@ its own condition, and reads the log itself if it joins later or has missed a ba
 
 Airflow 3.3 stores the trigger's position with the asset. The trigger reads it before the first poll. After an event it
 waits five seconds, in which the triggerer hands the event to Airflow, and then stores the position. A restart can
-therefore repeat an event, and loses an event that takes longer to hand over.
+therefore repeat an event. It can lose an event only if the triggerer takes longer to hand it over.
 
 In three cases, a restart begins at `start` instead, and can leave out commits:
 

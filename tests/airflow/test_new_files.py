@@ -94,7 +94,7 @@ def test_the_job_decides_if_an_attempt_has_stored_bad_records(
 
 
 @pytest.mark.parametrize("state", ["no table", "a newer file", "no matching file", "no folder"])
-def test_a_successful_job_without_a_commit_and_an_output_found_no_file(
+def test_a_successful_job_with_neither_commit_nor_output_found_no_file(
     request, table, landing, spark_submit, context, state
 ):
     source = {"format": "csv", "path": str(landing)}
