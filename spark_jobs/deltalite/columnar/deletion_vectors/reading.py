@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE_VERSION: Final = 1
 _MAX_THREADS: Final = 16
-# One request reads neighbouring vectors: at most this gap between them, and at most `_MAX_READ_BYTES` in all.
+# One request reads neighbouring vectors, with at most this gap between them and at most `_MAX_READ_BYTES` together.
 _MAX_GAP_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 8 << 20
 _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a version that does not need it."

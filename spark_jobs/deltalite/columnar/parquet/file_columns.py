@@ -87,10 +87,10 @@ def _file_field(field: pa.Field, first_leaf: int) -> FileField:
     for part in _parts_of(storage_type):
         parts.append(_file_field(part, end))
         end = parts[-1].leaves.stop
-    id_text = (field.metadata or {}).get(_FIELD_ID)
+    id_text = (field.metadata or {}).get(_FIELD_ID, b"")  # the Arrow schema in a file may have any text here
     return FileField(
         name=field.name,
-        field_id=None if id_text is None else int(id_text),
+        field_id=int(id_text) if id_text.isdigit() else None,
         type=storage_type,
         leaves=range(first_leaf, end if parts else first_leaf + 1),
         parts=tuple(parts),

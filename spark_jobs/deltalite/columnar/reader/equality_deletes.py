@@ -2,8 +2,8 @@
 
 Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
 several columns matches if all of its values match. The module replaces each value by its index among the distinct
-values of its key column, and combines the indexes of a key to one number, column by column. Arrow can then look up the
-keys of all rows of a batch at once.
+values of its key column, and combines the indexes of a key into one number, column by column. Arrow can then look up
+the keys of all rows of a batch at once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `read_files` opens one file at a time. It holds the current batch, the next batch, and one page and dictionary per
 column. The pages usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A
-batch has about 16 MB, or one row (see `batch_sizes`). `read_table` reads several files at a time and returns one table.
+batch has at most about 16 MB, or one row (see `batch_sizes`). `read_table` reads several files at a time and returns
+one table.
 
 Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
 column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows

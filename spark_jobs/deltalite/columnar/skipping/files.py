@@ -1,8 +1,8 @@
 """Data skipping: the files of a table that can contain a row that a predicate selects.
 
 The test uses only the log. It skips a file if partition values and statistics prove, in SQL's three-valued logic, that
-the predicate is TRUE for none of its rows. Partition pruning, conflict detection and the columnar reader use the same
-test.
+the predicate is TRUE for none of its rows. A count of zero rows proves nothing, because the writer may not have
+counted. Partition pruning, conflict detection and the columnar reader use the same test.
 
 Partition values are tested once per distinct combination. Statistics are parsed only for the remaining files, many at a
 time (`stats_columns.py`); statistics in an unusual form are parsed file by file (`file_facts.py`).
@@ -41,8 +41,8 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, leaves
 
 PartitionValues = Mapping[str, str | None]
 
-# The statistics of this many files are parsed together. If the parser fails, it parses each half of them, down to
-# `_FEW_FILES` files, which are tested one by one.
+# The statistics of this many files are parsed together. If this fails, each half is parsed separately, and so on. At
+# most `_FEW_FILES` files are tested one by one instead.
 FILES_AT_A_TIME = 65_536
 _FEW_FILES = 64
 

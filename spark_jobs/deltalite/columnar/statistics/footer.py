@@ -1,9 +1,9 @@
 """A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-A column has bounds if each of its row groups with values has bounds. Values that JSON or Delta cannot
-represent (NaN, infinities, int96 timestamps, years after 9999) have no bound. A missing bound is always safe. The
-table's configuration selects the columns with statistics. Parquet columns are found by position in the file's schema,
-because a dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
+A column has bounds only if each of its row groups with values has bounds. Values that JSON or Delta cannot represent
+(NaN, infinities, int96 timestamps, years after 9999) have no bound. A missing bound is always safe. The table's
+configuration selects the columns with statistics. Parquet columns are found by position in the file's schema, because a
+dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations

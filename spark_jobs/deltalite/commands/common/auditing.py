@@ -316,7 +316,7 @@ def staged_rows(spark: SparkSession, store: LogStore, table: TableSchema, adds: 
 def _rows_of(
     spark: SparkSession, store: LogStore, table: TableSchema, find_files: Callable[[], pa.Table]
 ) -> AuditedRows:
-    """Return the live rows of files. Call `find_files` when an audit needs the rows."""
+    """Return the live rows of files. Call `find_files` only when an audit needs the rows."""
 
     def make_frame() -> DataFrame:
         files = find_files()

@@ -40,7 +40,7 @@ class PendingFiles(Protocol):
     """Files that were written for a commit. The owner removes these files if no method below was called."""
 
     def keep_published(self) -> None:
-        """Keep the published files."""
+        """Keep the files that the proposal refers to."""
 
     def keep_all(self) -> None:
         """Keep all files, because it is unknown whether the log refers to them."""

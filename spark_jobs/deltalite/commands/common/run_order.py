@@ -1,7 +1,7 @@
 """The check for runs of later data intervals that have committed before this run: `out_of_order`.
 
-The check runs after the command has planned, on the snapshot of the plan. A later run counts if it may have
-touched the same rows. An out-of-order commit has `out_of_order` in its provenance.
+The check runs after the command has planned, on the snapshot of the plan. A later run counts if it may have touched
+the same rows. An out-of-order commit has `out_of_order` in its provenance.
 """
 
 from __future__ import annotations

@@ -189,7 +189,8 @@ def altered_target(
     """Return the target of a table that keeps its files and gets this metadata and the requested protocol.
 
     The caller must ensure that the columns of the existing files fit the new schema. With `keeps_clustering`, refuse a
-    schema without the clustering columns. If it is false, the caller sets the clustering columns of the target.
+    schema without the clustering columns. If it is false, the target has no clustering columns, and the caller sets
+    them.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.

@@ -1,9 +1,10 @@
 """The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
 
 Footers are read once, in parallel, in batches, and the resulting `add` actions are kept in columnar form. Each file
-extends the merged schema. The statistics of a file leave out columns that only later files have. A missing bound is
-always safe. Two kinds of bounds are left out, because their meaning is uncertain: dates and timestamps of the Julian
-calendar, and bounds of floating-point columns that may contain NaN.
+extends the merged schema. The table's configuration selects a file's columns with statistics from the schema merged so
+far, so the selection may differ between files. A missing bound is always safe. Two kinds of bounds are left out,
+because their meaning is uncertain: dates and timestamps of the Julian calendar, and bounds of floating-point columns
+that may contain NaN.
 Protocol: Per-file Statistics.
 """
 
@@ -157,7 +158,7 @@ class _FooterReader:
 
 
 def _with_known_statistics_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Return the configuration with only those statistics columns that are in `schema`."""
+    """Return the configuration without statistics columns that `schema` lacks, because a later file may have them."""
     column_list = STATS_COLUMNS.of(configuration)
     if column_list is None:
         return configuration

@@ -1,8 +1,8 @@
 """The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
 Names that begin with `_` or `.` and contain no `=` are hidden, as in a conversion of delta-spark. Names that end with
-`._COPYING_` are hidden too. Empty files hold no row and are left out. Before a file is opened, a folder is refused
-if it holds one of these:
+`._COPYING_` are hidden too. Empty files hold no row and are left out. Before a file is opened, a folder is refused if
+it holds one of these:
 
 - another Delta table
 - the metadata of another table format

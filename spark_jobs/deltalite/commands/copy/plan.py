@@ -1,9 +1,9 @@
 """The plan of one attempt: the files to load, their rows, and their record.
 
 All attempts of a command share one listing of the files. If a file changes while an attempt reads it, the next attempt
-lists the files again, so that the record holds the size and the time of the loaded file. Each attempt
-looks the files up in the record of the snapshot on which its commit is based. The commit conflicts with every other
-commit that changes the record, so no file is loaded twice.
+lists the files again, so that the record holds the size and the time of the loaded file. Each attempt looks the files
+up in the record of the snapshot on which its commit is based. The commit conflicts with every other commit that changes
+the record, so no file is loaded twice.
 """
 
 from __future__ import annotations

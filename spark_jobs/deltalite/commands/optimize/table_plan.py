@@ -1,7 +1,8 @@
 """The plan of an optimize on one snapshot.
 
-The plan refuses a `where` that does not select whole partitions, and a column without bounds in file statistics. The
-rows of a clustered table are ordered by its clustering columns. Protocol: Clustered Table, Per-file Statistics.
+The plan refuses a `where` that does not select whole partitions, and a column of `z_order_by` without bounds in file
+statistics. The rows of a clustered table are ordered by its clustering columns. Protocol: Clustered Table, Per-file
+Statistics.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 The guarantees:
 
 - A run commits its rows here before it commits to its target. So a kill between the two commits loses no row.
-- The rows have the app id and the transaction version of the later commit to the target. Each commit here replaces the
-  rows of this app id with versions that the target does not have: the rows of failed attempts. The rows of a run that
+- The rows have the app id and the transaction version of the later commit to the target. Each commit here replaces
+  those rows of this app id whose version the target does not have: the rows of failed attempts. The rows of a run that
   has committed to its target stay, even if the run is cleared and writes again.
 - An overwrite, or a write with `on_rerun="replace"`, removes the rows that the run has written to the target before.
   The commit to the quarantine then replaces all rows of this app id. So no row of a cleared run is in the table twice.
-- The commit sets a transaction, whose app id names the run and the target. An attempt that finds this transaction
-  replaces rows; the first commit of a run is an append that reads nothing. So runs with one quarantine table do not
-  conflict.
+- The commit sets a transaction with the version of its rows. The app id of this transaction names the run and the
+  target. If the transaction shows no rows to replace, the commit is an append that reads nothing. So runs with one
+  quarantine table do not conflict.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class QuarantineTable:
             sources={"source": Source(format="quarantine")},  # the plan of the write has the rows
             mode=WriteMode.APPEND if replace_where is None else WriteMode.OVERWRITE,
             replace_where=replace_where,
-            optimize_write=True,  # packs a few bad records from each of many files
+            optimize_write=True,  # each of many source files may have only a few bad records
             user_metadata=user_metadata(request.identity, request.user_metadata),
             conflict_retries=0,  # `replace_rows` replans, because the mode depends on the snapshot
         )

@@ -1,7 +1,7 @@
 """The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: the touched files, the change of each row, and the read set. Deletion vectors
-and a change data feed do not change the rows of a plan.
+A command plans on one snapshot: the touched files, the change of each row, and the read set. Deletion vectors and a
+change data feed do not alter the rows of a plan.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RowChange:
     - `shuffles_partitions`: whether the rows of a partition come from many tasks, so that the write shuffles them
       together.
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
-    - `metrics`: those of the source and target rows, under delta-spark's names.
+    - `metrics`: the metrics that count source and target rows.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
     - `parameters`: operation parameters that differ from those of the request.
     - `rejected`: the source rows that audits of level `quarantine` reject, None without such audits.

@@ -1,4 +1,4 @@
-"""The steps before a table drops type widening.
+"""The steps before a table drops type widening, so that no data file and no newer checkpoint needs the feature.
 
 1. One commit unsets the property, so that no writer widens another column.
 2. Each narrower file is written again, in bounded commits (`rewrite_files`). A narrower file stores a column with a

@@ -190,6 +190,11 @@ def test_names_in_the_file_are_case_insensitive_and_statistics_have_the_names_of
     assert statistics["minValues"] == {"id": 1} and statistics["nullCount"] == {"id": 0}
 
 
+def test_a_malformed_field_id_in_the_schema_of_arrow_is_ignored():
+    schema = pa.schema([pa.field("c", pa.int64(), metadata={"PARQUET:field_id": "no number"})])
+    assert stats(pa.table([[1]], schema=schema))["minValues"] == {"c": 1}
+
+
 WIDE = pa.table({f"c{number}": [number] for number in range(40)})
 
 
