@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import CharType, IntegerType
@@ -117,13 +116,13 @@ def matching_positions_by_file(
 ) -> MatchingRows:
     """Count the matching rows of each file, and find their positions. Raises the errors of `matching_rows_by_file`."""
     rows = _matching_rows(spark, snapshot, candidates, condition, columns)
-    row_count = pc.sum(num_records(candidates.files["stats"]), skip_nulls=False, min_count=0).as_py()
+    row_counts = num_records(candidates.files["stats"])
     counts: dict[int, int] = {}
     positions: dict[int, pa.Int64Array] | None = {}
     position_count = 0
     with reading_table(snapshot.store.root), computing(parameter, condition):
         for number, positions_in_file in positions_by_file(
-            rows.frame, file=columns.file, row=columns.row, rows_in_files=row_count
+            rows.frame, file=columns.file, row=columns.row, row_counts=row_counts
         ):
             counts[rows.numbers[number]] = len(positions_in_file)
             position_count += len(positions_in_file)
