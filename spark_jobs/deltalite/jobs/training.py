@@ -30,7 +30,7 @@ _CSV_OPTIONS = {"header": "true"}
 
 
 def train(spark: SparkSession, folder: Path) -> None:
-    """Write, merge, update and read a table in `folder`."""
+    """Write, merge, update and read a table in `folder`. One merge only inserts, the other only updates."""
     table = str(folder / "table")
     sources = _make_sources(spark, folder)
     properties = {"delta.enableDeletionVectors": "true"}

@@ -6,6 +6,7 @@ matching rows. It takes the new rows from the pairs too, unless the new rows dep
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from deltalite.commands.merge import command
@@ -79,8 +80,7 @@ def test_a_file_is_removed_whole_if_all_its_live_rows_match(spark, tmp_path, sea
 def test_changed_rows_are_counted_in_small_and_in_large_tables(
     spark, tmp_path, monkeypatch, properties, max_few_positions
 ):
-    for module in (selecting, row_positions):
-        monkeypatch.setattr(module, "MAX_FEW_POSITIONS", max_few_positions)
+    monkeypatch.setattr(row_positions, "MAX_FEW_POSITIONS", max_few_positions)
     table = tmp_path / "t"
     for first in (0, 100, 200):
         write_rows(spark, table, f"SELECT id, 0 AS x FROM range({first}, {first + 100}, 1, 1)", properties=properties)
@@ -152,13 +152,41 @@ def test_a_struct_of_the_source_may_have_the_alias_of_the_table_as_its_name(spar
     assert rows(table) == [(0, 0), (1, 7), (2, 0), (3, 0)], "target.v is the column of the table"
 
 
-def test_each_way_to_collect_positions_returns_the_same_positions(spark):
+MAX_FEW, MAX_BITMAPS = row_positions.MAX_FEW_POSITIONS, row_positions._MAX_BITMAPS_IN_ONE_COLLECTION
+
+
+@pytest.mark.parametrize(
+    ("row_counts", "method"),
+    [
+        ([MAX_FEW - 1, 1], "toArrow"),
+        ([MAX_FEW, 1], "collect"),
+        ([32_768 * (MAX_BITMAPS - 1)], "collect"),
+        ([32_768 * MAX_BITMAPS], "toLocalIterator"),
+        ([MAX_FEW] + [1] * MAX_BITMAPS, "toLocalIterator"),
+        ([1, None], "toLocalIterator"),
+        (None, "toLocalIterator"),
+    ],
+    ids=["few rows", "more rows", "largest file", "larger file", "many files", "unknown number", "unknown files"],
+)
+def test_each_way_to_collect_positions_returns_the_same_positions(spark, monkeypatch, row_counts, method):
+    row_counts = None if row_counts is None else pa.chunked_array([pa.array(row_counts, pa.int64())])
     frame = spark.sql("SELECT id % 7 AS file, id * 7919 % 100000 AS row FROM range(0, 5000, 1, 3) WHERE id % 7 <> 4")
     expected = {
         file: sorted(number * 7919 % 100000 for number in range(file, 5000, 7)) for file in range(7) if file != 4
     }
-    for rows_in_files in (row_positions.MAX_FEW_POSITIONS, row_positions._MAX_ROWS_IN_ONE_COLLECTION, None):
-        positions = row_positions.positions_by_file(frame, file="file", row="row", rows_in_files=rows_in_files)
-        assert {file: rows.to_pylist() for file, rows in positions} == expected
-        no_rows = frame.where("row < 0")
-        assert not dict(row_positions.positions_by_file(no_rows, file="file", row="row", rows_in_files=rows_in_files))
+    calls = []
+
+    def record(name, collect):
+        def record_and_collect(rows):
+            calls.append(name)
+            return collect(rows)
+
+        monkeypatch.setattr(type(frame), name, record_and_collect)
+
+    for collecting_method in ("toArrow", "collect", "toLocalIterator"):
+        record(collecting_method, getattr(type(frame), collecting_method))
+    positions = row_positions.positions_by_file(frame, file="file", row="row", row_counts=row_counts)
+    assert {file: rows.to_pylist() for file, rows in positions} == expected
+    assert calls == [method]
+    no_rows = frame.where("row < 0")
+    assert not dict(row_positions.positions_by_file(no_rows, file="file", row="row", row_counts=row_counts))

@@ -9,9 +9,10 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from pyspark.sql import DataFrame
 
 from deltalite.spark.runtime.errors import SPARK_ERRORS
-from deltalite.spark.runtime.termination import Termination
+from deltalite.spark.runtime.termination import Termination, collect_to_arrow
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -41,18 +42,18 @@ def sigterm_during_a_job(spark, *, times=1):
         sender.join()
 
 
-def run_slow_query(spark):
+def run_slow_query(spark, collect=DataFrame.collect):
     """Run a query that takes ten minutes with two cores. Each of its tasks takes a second."""
-    spark.range(0, 12000, 1, 1200).where(SLOW_CONDITION).collect()
+    collect(spark.range(0, 12000, 1, 1200).where(SLOW_CONDITION))
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_sigterm_raises_system_exit_once_after_the_call_and_the_next_call_gets_its_answer(spark, times):
+@pytest.mark.parametrize(("times", "collect"), [(1, DataFrame.collect), (3, DataFrame.collect), (3, collect_to_arrow)])
+def test_sigterm_raises_system_exit_once_after_the_call_and_the_next_call_gets_its_answer(spark, times, collect):
     handler = signal.getsignal(signal.SIGTERM)
     with Termination() as termination, sigterm_during_a_job(spark, times=times):
         termination.watch(spark)
         with pytest.raises(SystemExit) as caught:
-            run_slow_query(spark)
+            run_slow_query(spark, collect)
         assert spark._jvm.java.lang.Math.abs(-3) == 3
         # Spark's list of active jobs follows the end of a job later.
         wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())

@@ -101,7 +101,7 @@ def test_each_row_is_either_written_or_quarantined(spark, tmp_path, monkeypatch)
     quarantine = tmp_path / "quarantine"
     query = "SELECT id, CAST(rand() * 100 AS INT) AS draw FROM (SELECT /*+ REPARTITION(5) */ id FROM range(2000))"
     audits = quarantine_options(
-        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "even", "rows": "draw % 5 = 0"}
+        quarantine, {"name": "low", "rows": "draw < 30"}, {"name": "fives", "rows": "draw % 5 = 0"}
     )
 
     def write_and_check(table, run):

@@ -53,8 +53,10 @@ class RowFiller:
         self._target = target
         self._audits = audits
         self._identities = [column for column in target.rules.identities if row_schema.find(column.name) is None]
-        later_columns = [column.name for column in self._identities]
-        self._conditions = rejecting_conditions(no_rows(spark, target.schema), audits, later_columns) if audits else []
+        identity_columns = [column.name for column in self._identities]
+        self._conditions = (
+            rejecting_conditions(no_rows(spark, target.schema), audits, identity_columns) if audits else []
+        )
 
     @property
     def numbers_rows(self) -> bool:

@@ -231,7 +231,7 @@ def error_builder(audit: Audit, text: str) -> ErrorBuilder:
 
 @contextmanager
 def _checking_types(audit: Audit) -> Iterator[None]:
-    """Raise an `InvalidRequestError` if a frame of the block has wrong types. Spark analyzes it when it is made."""
+    """Raise an `InvalidRequestError` if a frame of the block has wrong types. Spark analyzes new frames."""
     try:
         yield
     except AnalysisException as error:

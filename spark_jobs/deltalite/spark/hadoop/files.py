@@ -41,7 +41,8 @@ _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and invalid ones with 403.
 _BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
 _EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
-# Google's connectors have no exception for denied access. The cause of the exception has the answer of HTTP or gRPC.
+# Google's connectors have no exception class for denied access. The cause of their exception has the answer of HTTP
+# or gRPC.
 # Google answers `invalid_grant` if it refuses a key of a service account, or if the clock of the machine is wrong.
 _GOOGLE_DENIAL = re.compile(
     r"^[\w.$]*GoogleJsonResponseException: 40[13]\b|\b(PERMISSION_DENIED|UNAUTHENTICATED): "

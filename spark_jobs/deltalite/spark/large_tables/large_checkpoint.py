@@ -2,7 +2,7 @@
 
 Spark replays the log and encodes the rows in parallel into staged files. The driver reads one of these files at a time
 and publishes it. With the table feature v2Checkpoint the files become sidecars. Otherwise they become the parts of a
-multi-part checkpoint, the only other kind with more than one file. As the protocol requires, the hash of a row's
+multi-part checkpoint, the only other kind with more than one file. As the protocol requires, Spark's hash of a row's
 file selects the part of the row, so concurrent writers write equal parts. The checkpoint has the rows of
 `CheckpointRows`.
 Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.

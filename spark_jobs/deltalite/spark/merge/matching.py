@@ -2,7 +2,8 @@
 
 The executors keep the pairs: the address of the target row, the source row with its key, and the number of the action.
 The pairs give three results: the touched files, the source rows without a match, and the target rows with several
-matches. The driver gets only counts for each file, and a few rows for an error.
+matches. If there are few pairs, the driver gets their addresses, otherwise only counts for each file. For an error, it
+also gets a few rows.
 
 delta-spark: ClassicMergeExecutor.findTouchedFiles.
 """
@@ -30,6 +31,7 @@ from deltalite.spark.row_changes.joining import Size, broadcast_if_small
 from deltalite.spark.row_changes.row_actions import action_number
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.runtime.termination import collect_to_arrow
 from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS
 
 _MAX_SHOWN_CHARACTERS = 200
@@ -159,7 +161,7 @@ def find_matches(
 
 
 def _few_addresses(pairs: DataFrame, columns: RowColumns, target_bytes: int) -> pa.Table | None:
-    """Compute and return `Matches.addresses` in one Spark job without a shuffle; None if there are many pairs.
+    """Compute and return `Matches.addresses` in one Spark job; None if there are many pairs.
 
     Each Spark task sends the addresses of a limited number of pairs to the driver. If a task reaches this limit, the
     result is None. `pairs` are persisted, so they are computed only once.
@@ -172,7 +174,7 @@ def _few_addresses(pairs: DataFrame, columns: RowColumns, target_bytes: int) -> 
         column_named(columns.pair_action).alias("action"),
         F.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK).alias("number"),
     )
-    addresses = numbered_pairs.where(F.col("number") < max_pairs_of_task).toArrow()
+    addresses = collect_to_arrow(numbered_pairs.where(F.col("number") < max_pairs_of_task))
     if pc.max(addresses["number"]).as_py() == max_pairs_of_task - 1:
         return None
     return addresses.drop_columns("number")

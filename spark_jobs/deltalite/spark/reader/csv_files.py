@@ -92,8 +92,8 @@ class CsvReader:
         groups = self._group_by_header(self._files.addresses)
         inferred: Mapping[str, StructField] = {}
         if self._table is None or self._merge_schema:
-            new_headers = [header for header in groups if self._has_new_column(header)]
-            inferred = wider_columns(self._inference.columns(groups[header]) for header in new_headers)
+            headers_with_new_columns = [header for header in groups if self._has_new_column(header)]
+            inferred = wider_columns(self._inference.columns(groups[header]) for header in headers_with_new_columns)
         if self._table is None and all(field.type == STRING for field in inferred.values()) and self._has_no_record():
             raise no_record_error(self._files)
         self._addresses_by_header = groups

@@ -216,7 +216,7 @@ class FileLoader:
         self._scanned_addresses.update(addresses)
 
     def _incomplete_scan_error(self, scanned_count: int, file_count: int, addresses: Collection[str]) -> SourceError:
-        """Return the error for a load that misses some files. Otherwise the table would record them as loaded."""
+        """Return the error for a load that misses some files. Without it, the table would list them as loaded."""
         return SourceError(
             f"Nothing was written: Spark reads only {scanned_count} of {counted(file_count, 'file')} in "
             f"{self._files.folder}. The missing files are among {min(addresses)} and {len(addresses) - 1} more.",

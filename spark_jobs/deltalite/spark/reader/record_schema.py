@@ -68,7 +68,7 @@ class RecordSchema:
 
     @property
     def line_format(self) -> LineFormat | None:
-        """The result of `line_format_of` for the source."""
+        """How the lines of the files are read, or None if a record is not a line that Spark can decode."""
         return line_format_of(self.source)
 
     @property
@@ -95,7 +95,7 @@ class RecordSchema:
         return problem_of_names(text, self.names, self.options)
 
     def other_reason(self, text: Column, value_of: Callable[[str], Column]) -> Column:
-        """Return why a record is bad although each value fits its column; null if a value does not fit."""
+        """Return why a record is bad although each value fits its column; null without such a reason."""
         unknown = F.concat(F.lit("The table has no column '"), self.unknown_name(value_of), F.lit("'."))
         if self.source.format != "json":
             return unknown

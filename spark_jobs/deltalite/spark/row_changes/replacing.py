@@ -51,7 +51,7 @@ class Replacement:
         deleted: DataFrame | None = None,
         matched_row_count: int | None = None,
     ) -> Replacement:
-        """Return the replacement of files. `row_test` is the test that selected them, None without a test."""
+        """Return the replacement of files. `row_test` selected them; it is None for files of an earlier run."""
         keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
         reads = ReadSet(keys=keys, row_tests=() if row_test is None else (row_test,))
         return cls(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import CharType, IntegerType
@@ -30,7 +29,7 @@ from deltalite.spark.row_changes.row_actions import RowAction, action_number
 from deltalite.spark.row_changes.touched_rows import ChangedRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
-from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS, positions_by_file
+from deltalite.spark.scan.row_positions import has_few_rows, positions_by_file
 from deltalite.txn.proposal import RowTest
 
 # The driver holds up to this number of positions, which take 32 MB.
@@ -85,8 +84,7 @@ def matching_rows_by_file(
         CorruptDataFileError, UnsupportedFeatureError: a file cannot be read (`reading_table`).
         CorruptDataFileError, CorruptLogError, StorageError, UnsupportedStorageError: see `scan`.
     """
-    row_count = _row_count(candidates.files)
-    if row_count is not None and row_count <= MAX_FEW_POSITIONS:
+    if has_few_rows(num_records(candidates.files["stats"])):
         # The positions of few rows need no shuffle, but counts do.
         return matching_positions_by_file(spark, snapshot, candidates, condition, columns, parameter=parameter).counts
     rows = _matching_rows(spark, snapshot, candidates, condition, columns)
@@ -121,12 +119,13 @@ def matching_positions_by_file(
 ) -> MatchingRows:
     """Count the matching rows of each file, and find their positions. Raises the errors of `matching_rows_by_file`."""
     rows = _matching_rows(spark, snapshot, candidates, condition, columns)
+    row_counts = num_records(candidates.files["stats"])
     counts: dict[int, int] = {}
     positions: dict[int, pa.Int64Array] | None = {}
     position_count = 0
     with reading_table(snapshot.store.root), computing(parameter, condition):
         for number, positions_in_file in positions_by_file(
-            rows.frame, file=columns.file, row=columns.row, rows_in_files=_row_count(candidates.files)
+            rows.frame, file=columns.file, row=columns.row, row_counts=row_counts
         ):
             counts[rows.numbers[number]] = len(positions_in_file)
             position_count += len(positions_in_file)
@@ -135,12 +134,6 @@ def matching_positions_by_file(
             if positions is not None:
                 positions[rows.numbers[number]] = positions_in_file
     return MatchingRows(counts=counts, positions=positions)
-
-
-def _row_count(files: pa.Table) -> int | None:
-    """Return the number of rows of all files by their statistics, None if a file lacks it."""
-    row_count: int | None = pc.sum(num_records(files["stats"]), skip_nulls=False, min_count=0).as_py()
-    return row_count
 
 
 def _matching_rows(

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import pyarrow as pa
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _CANCEL_PAUSE_SECONDS = 0.2
 
@@ -36,13 +37,28 @@ def cancel_jobs_until(has_ended: Callable[[float], bool], context: SparkContext)
             return
 
 
+def collect_to_arrow(frame: DataFrame) -> pa.Table:
+    """Return `frame.toArrow()`. At SIGTERM, `SystemExit` waits for its end, as it waits for a call to the JVM.
+
+    `toArrow` waits for its Spark job outside of calls to the JVM. If `SystemExit` interrupted this wait, the cleanup of
+    `toArrow` would replace it with the error of the cancelled job.
+    """
+    watching = Termination.watching
+    with nullcontext() if watching is None else watching.one_call():
+        return frame.toArrow()
+
+
 class Termination:
     """A block in the main thread. The first SIGTERM raises `SystemExit` there; the block ignores a later SIGTERM."""
+
+    watching: ClassVar[Termination | None] = None
+    """The block that watches a session, if any."""
 
     def __init__(self) -> None:
         self._exit_code: int | None = None
         self._is_raised = False
         self._open_calls = 0
+        self._thread: int | None = None
         self._has_ended = threading.Event()
         self._context: SparkContext | None = None
         self._stop_watching: Callable[[], None] = lambda: None
@@ -54,6 +70,7 @@ class Termination:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._has_ended.set()
         self._stop_watching()
+        Termination.watching = None
         signal.signal(signal.SIGTERM, self._old_handler)
 
     def watch(self, spark: SparkSession) -> None:
@@ -66,20 +83,28 @@ class Termination:
         if client is None or send_command is None:
             return
         self._context = spark.sparkContext
-        main_thread = threading.get_ident()
+        self._thread = threading.get_ident()
 
         def send_and_wait(*arguments: Any, **options: Any) -> Any:
-            if threading.get_ident() != main_thread:
+            with self.one_call():
                 return send_command(*arguments, **options)
-            self._open_calls += 1
-            try:
-                return send_command(*arguments, **options)
-            finally:
-                self._open_calls -= 1
-                self._raise_if_due()
 
         client.send_command = send_and_wait
         self._stop_watching = lambda: delattr(client, "send_command")
+        Termination.watching = self
+
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        """Let `SystemExit` wait until the block in the watched thread has ended."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self._open_calls += 1
+        try:
+            yield
+        finally:
+            self._open_calls -= 1
+            self._raise_if_due()
 
     def _end(self, signal_number: int, _frame: object) -> None:
         if self._exit_code is not None:
@@ -91,7 +116,8 @@ class Termination:
     def _raise_if_due(self) -> None:
         """Raise `SystemExit` once, outside of all calls to the JVM.
 
-        Calls may be nested, because the JVM may call Python, which calls the JVM.
+        Calls may be nested, because the JVM may call Python, which calls the JVM, and because `collect_to_arrow` calls
+        the JVM.
         """
         if self._exit_code is not None and not self._open_calls and not self._is_raised:
             self._is_raised = True

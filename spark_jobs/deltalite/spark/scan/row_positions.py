@@ -1,17 +1,18 @@
 """Row positions, collected to the driver, one file after the other.
 
-The number of rows in the files decides how `positions_by_file` collects the positions:
+The numbers of rows in the files decide how `positions_by_file` collects the positions:
 
 1. Few rows: Spark transfers the address of each row, in one job without a shuffle.
-2. More rows: Spark builds bitmaps of 32,768 positions each, and the driver collects all bitmaps at once. They take at
-   most an eighth of a byte per row of a file.
-3. Very many rows, or an unknown number: as case 2, but the driver holds the bitmaps of one Spark partition at a time.
+2. More rows: Spark builds bitmaps of 32,768 positions (4 KiB) each, and the driver collects all bitmaps at once.
+3. Very many rows or files, or unknown numbers: as case 2, but the driver holds the bitmaps of one Spark partition at a
+   time.
 
 Executors run no Python. Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -22,34 +23,36 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.spark.columns.names import column_named
+from deltalite.spark.runtime.termination import collect_to_arrow
 
 MAX_FEW_POSITIONS = 250_000
 """The limit of case 1. The addresses take 4 MB of `spark.driver.maxResultSize`."""
 
-# The limit of case 2. The bitmaps take 12.5 MB of `spark.driver.maxResultSize`.
-_MAX_ROWS_IN_ONE_COLLECTION = 100_000_000
+# The limit of case 2. The bitmaps take 16 MB of `spark.driver.maxResultSize`.
+_MAX_BITMAPS_IN_ONE_COLLECTION = 4_000
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
 
 
 def positions_by_file(
-    rows: DataFrame, *, file: str, row: str, rows_in_files: int | None = None
+    rows: DataFrame, *, file: str, row: str, row_counts: pa.ChunkedArray | None = None
 ) -> Iterator[tuple[int, pa.Int64Array]]:
     """Yield each file number with the positions (from 0, strictly increasing) of its rows.
 
-    The columns `file` and `row` have the type bigint, and no null. `rows` has no address twice. `rows_in_files` is the
-    number of all rows in the files, None if it is unknown. If it is too small, the driver may need more memory.
+    The columns `file` and `row` have the type bigint, and no null. `rows` has no address twice. `row_counts` has the
+    number of all rows of each file (int64, null if it is unknown). It is None if the files are unknown. If the numbers
+    are too small, the driver may need more memory.
     """
-    if rows_in_files is not None and rows_in_files <= MAX_FEW_POSITIONS:
-        addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row")).toArrow()
-        yield from positions_of_addresses(addresses)
+    if has_few_rows(row_counts):
+        addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row"))
+        yield from positions_of_addresses(collect_to_arrow(addresses))
         return
     position_from_1 = column_named(row) + 1
     bitmaps = rows.groupBy(
         column_named(file).alias("file"), F.bitmap_bucket_number(position_from_1).alias("bucket")
     ).agg(F.bitmap_construct_agg(F.bitmap_bit_position(position_from_1)).alias("bits"))
     sorted_bitmaps: Iterable[Row]
-    if rows_in_files is not None and rows_in_files <= _MAX_ROWS_IN_ONE_COLLECTION:
+    if _max_bitmaps(row_counts) <= _MAX_BITMAPS_IN_ONE_COLLECTION:
         sorted_bitmaps = sorted(bitmaps.collect(), key=itemgetter("file", "bucket"))
     else:
         sorted_bitmaps = bitmaps.repartition("file").sortWithinPartitions("file", "bucket").toLocalIterator()
@@ -58,6 +61,26 @@ def positions_by_file(
             number,
             pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _POSITIONS_PER_BUCKET) for b in buckets]),
         )
+
+
+def has_few_rows(row_counts: pa.ChunkedArray | None) -> bool:
+    """Whether files with these numbers of rows have at most `MAX_FEW_POSITIONS` rows. An unknown number counts as large."""
+    return _row_count(row_counts) <= MAX_FEW_POSITIONS
+
+
+def _max_bitmaps(row_counts: pa.ChunkedArray | None) -> float:
+    """Return the largest possible number of bitmaps, infinite if a number of rows is unknown."""
+    file_count = 0 if row_counts is None else len(row_counts)  # each file may have a bitmap that is not full
+    return _row_count(row_counts) / _POSITIONS_PER_BUCKET + file_count
+
+
+def _row_count(row_counts: pa.ChunkedArray | None) -> float:
+    """Return the sum of the numbers, infinite if one is unknown."""
+    if row_counts is None or row_counts.null_count:
+        return math.inf
+    # The sum of wrong numbers may not fit into 64 bits.
+    row_count: float = pc.sum(row_counts.cast(pa.float64(), safe=False), min_count=0).as_py()
+    return row_count
 
 
 def positions_of_addresses(addresses: pa.Table) -> Iterator[tuple[int, pa.Int64Array]]:
