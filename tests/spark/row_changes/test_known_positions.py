@@ -163,10 +163,20 @@ MAX_FEW, MAX_BITMAPS = row_positions.MAX_FEW_POSITIONS, row_positions._MAX_BITMA
         ([32_768 * (MAX_BITMAPS - 1)], "collect"),
         ([32_768 * MAX_BITMAPS], "toLocalIterator"),
         ([MAX_FEW] + [1] * MAX_BITMAPS, "toLocalIterator"),
+        ([2**62, 2**62], "toLocalIterator"),
         ([1, None], "toLocalIterator"),
         (None, "toLocalIterator"),
     ],
-    ids=["few rows", "more rows", "largest file", "larger file", "many files", "unknown number", "unknown files"],
+    ids=[
+        "few rows",
+        "more rows",
+        "largest file",
+        "larger file",
+        "many files",
+        "sum above 64 bits",
+        "unknown number",
+        "unknown files",
+    ],
 )
 def test_each_way_to_collect_positions_returns_the_same_positions(spark, monkeypatch, row_counts, method):
     row_counts = None if row_counts is None else pa.chunked_array([pa.array(row_counts, pa.int64())])

@@ -45,7 +45,7 @@ from deltalite.commands.row_changes.plan import (
     uses_deletion_vectors,
 )
 from deltalite.commands.write import write
-from deltalite.log.file_table import bytes_of, key_column
+from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
@@ -185,12 +185,7 @@ class MergePlan:
         base, merge, columns = self.base, self.merge, self.merge.columns
         rows = self._rows_of(self.candidates)
         with find_matches(
-            rows.frame,
-            merge,
-            self.on,
-            target_bytes=bytes_of(self.candidates),
-            on_text=self.request.on,
-            root=base.store.root,
+            rows.frame, self.candidates, merge, self.on, on_text=self.request.on, root=base.store.root
         ) as all_matches:
             if not _allows_several_matches(merge.actions):
                 check_single_matches(all_matches, self.on, columns)

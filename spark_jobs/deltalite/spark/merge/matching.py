@@ -17,17 +17,18 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import MultipleMatchesError
+from deltalite.log.file_table import bytes_of
 from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
 from deltalite.sizes import counted
 from deltalite.spark.columns.names import SOURCE, TARGET, column_named, quoted
 from deltalite.spark.merge.clauses import MergeActions
 from deltalite.spark.merge.join_condition import JoinCondition
-from deltalite.spark.row_changes.joining import Size, broadcast_if_small
+from deltalite.spark.row_changes.joining import Size, broadcast_if_small, is_small
 from deltalite.spark.row_changes.row_actions import action_number
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
@@ -36,8 +37,9 @@ from deltalite.spark.scan.row_positions import MAX_FEW_POSITIONS
 
 _MAX_SHOWN_CHARACTERS = 200
 _MAX_SHOWN_ROWS = 3
-# Spark's default for `spark.sql.files.maxPartitionBytes`.
+# Spark's defaults for `spark.sql.files.maxPartitionBytes` and `spark.sql.files.openCostInBytes`.
 _TASK_BYTES = 128 * 1024 * 1024
+_FILE_OPEN_BYTES = 4 * 1024 * 1024
 # The lower 33 bits of `monotonically_increasing_id` count the rows of a task from 0.
 _NUMBER_IN_TASK = 2**33 - 1
 
@@ -121,15 +123,15 @@ class Matches:
 
 @contextmanager
 def find_matches(
-    target: DataFrame, merge: ResolvedMerge, on: JoinCondition, *, target_bytes: int, on_text: str, root: str
+    target: DataFrame, files: pa.Table, merge: ResolvedMerge, on: JoinCondition, *, on_text: str, root: str
 ) -> Iterator[Matches]:
     """Match addressed target rows with source rows, and yield the matches.
 
     Args:
         target: rows of the table, with the columns `file` and `row`.
+        files: the files of `target`.
         merge: the merge, with the source rows.
         on: the condition ON.
-        target_bytes: the size of the files of `target`.
         on_text: the SQL of `on`, for errors.
         root: the address of the table, for errors.
 
@@ -148,7 +150,9 @@ def find_matches(
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with reading_table(root), computing("on", on_text):
-            addresses = _few_addresses(pairs, columns, target_bytes) if source.size.count <= MAX_FEW_POSITIONS else None
+            addresses = None
+            if source.size.count <= MAX_FEW_POSITIONS:
+                addresses = _few_addresses(pairs, columns, task_count=_task_count(pairs.sparkSession, files, source))
             action_numbers = list(merge.actions.matched)
             if addresses is None:
                 by_file = _count_by_file(pairs, action_numbers, columns)
@@ -160,13 +164,24 @@ def find_matches(
         pairs.unpersist()
 
 
-def _few_addresses(pairs: DataFrame, columns: RowColumns, target_bytes: int) -> pa.Table | None:
-    """Compute and return `Matches.addresses` in one Spark job; None if there are many pairs.
+def _task_count(spark: SparkSession, files: pa.Table, source: SourceRows) -> int:
+    """Estimate the number of tasks that compute the pairs of `files` and a source. There are rarely more tasks.
+
+    A small source is broadcast, so the tasks are those of the scan. The tasks of other joins are those of a shuffle.
+    """
+    scan_bytes = bytes_of(files) + files.num_rows * _FILE_OPEN_BYTES
+    scan_count: int = spark.sparkContext.defaultParallelism + max(0, scan_bytes) // _TASK_BYTES
+    if is_small(source.size):
+        return scan_count
+    return max(scan_count, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+def _few_addresses(pairs: DataFrame, columns: RowColumns, *, task_count: int) -> pa.Table | None:
+    """Compute and return `Matches.addresses` in one Spark job without a shuffle; None if there are many pairs.
 
     Each Spark task sends the addresses of a limited number of pairs to the driver. If a task reaches this limit, the
     result is None. `pairs` are persisted, so they are computed only once.
     """
-    task_count = pairs.sparkSession.sparkContext.defaultParallelism + target_bytes // _TASK_BYTES
     max_pairs_of_task = max(1, MAX_FEW_POSITIONS // task_count)
     numbered_pairs = pairs.select(
         column_named(columns.pair_file).alias("file"),

@@ -61,9 +61,14 @@ def measure_size(rows: DataFrame) -> Size:
     return Size(count=totals[0], size_bytes=totals[1] or 0)
 
 
+def is_small(size: Size) -> bool:
+    """Whether rows of this size are broadcast."""
+    return size.size_bytes <= _MAX_BROADCAST_BYTES
+
+
 def broadcast_if_small(rows: DataFrame, size: Size) -> DataFrame:
     """Return the rows, with a broadcast hint if they are small enough."""
-    return F.broadcast(rows) if size.size_bytes <= _MAX_BROADCAST_BYTES else rows
+    return F.broadcast(rows) if is_small(size) else rows
 
 
 def one_partition_if_small(rows: DataFrame, size: Size) -> DataFrame:

@@ -64,7 +64,7 @@ def positions_by_file(
 
 
 def has_few_rows(row_counts: pa.ChunkedArray | None) -> bool:
-    """Whether files with these numbers of rows have at most `MAX_FEW_POSITIONS` rows. An unknown number counts as large."""
+    """Whether files with these numbers of rows have at most `MAX_FEW_POSITIONS` rows; False if a number is unknown."""
     return _row_count(row_counts) <= MAX_FEW_POSITIONS
 
 
