@@ -10,6 +10,7 @@ delta-spark: ClassicMergeExecutor.findTouchedFiles.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -165,14 +166,16 @@ def find_matches(
 
 
 def _task_count(spark: SparkSession, files: pa.Table, source: SourceRows) -> int:
-    """Estimate the number of tasks that compute the pairs of `files` and a source. There are rarely more tasks.
+    """Estimate the number of tasks that compute the pairs of `files` and a source.
 
-    A small source is broadcast, so the tasks are those of the scan. The tasks of other joins are those of a shuffle.
+    A small source is broadcast, so the tasks are those of the scan (Spark: FilePartition.maxSplitBytes). The tasks of
+    other joins are those of a shuffle.
     """
-    scan_bytes = bytes_of(files) + files.num_rows * _FILE_OPEN_BYTES
-    scan_count: int = spark.sparkContext.defaultParallelism + max(0, scan_bytes) // _TASK_BYTES
+    scan_bytes: int = max(0, bytes_of(files)) + files.num_rows * _FILE_OPEN_BYTES
+    bytes_for_each_core = math.ceil(scan_bytes / spark.sparkContext.defaultParallelism)
+    scan_count = math.ceil(scan_bytes / min(max(bytes_for_each_core, _FILE_OPEN_BYTES), _TASK_BYTES))
     if is_small(source.size):
-        return scan_count
+        return max(scan_count, 1)
     return max(scan_count, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
 
 
