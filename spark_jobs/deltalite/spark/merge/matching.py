@@ -180,7 +180,7 @@ def _task_count(spark: SparkSession, files: pa.Table, source: SourceRows) -> int
 
 
 def _few_addresses(pairs: DataFrame, columns: RowColumns, *, task_count: int) -> pa.Table | None:
-    """Compute and return `Matches.addresses` in one Spark job without a shuffle; None if there are many pairs.
+    """Compute and return `Matches.addresses` in one Spark job; None if there are many pairs.
 
     Each Spark task sends the addresses of a limited number of pairs to the driver. If a task reaches this limit, the
     result is None. `pairs` are persisted, so they are computed only once.
