@@ -13,10 +13,11 @@ from deltalite.commands.merge import command
 from deltalite.commands.row_changes import files, selected_rows
 from deltalite.spark.merge import matching
 from deltalite.spark.row_changes import selecting
+from deltalite.spark.runtime.session import settings
 from deltalite.spark.scan import row_positions
 from tests.support.merging import merge_into
 from tests.support.properties import VECTORS
-from tests.support.tables import delete_rows, rows, sorted_rows, spark_rows, update_rows, values, write_rows
+from tests.support.tables import delete_rows, ids, rows, sorted_rows, spark_rows, update_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("quick_plans")]
 
@@ -129,7 +130,8 @@ def table_scans(monkeypatch):
 def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_values(
     spark, tmp_path, monkeypatch, table_scans, changes, properties, by_source, num_scans, max_few_positions
 ):
-    monkeypatch.setattr(matching, "MAX_FEW_POSITIONS", max_few_positions)
+    for module in (matching, command):
+        monkeypatch.setattr(module, "MAX_FEW_POSITIONS", max_few_positions)
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, 0 AS v FROM range(0, 10, 1, 2)", properties=properties)
     source = values("id, v", "3L, 3", "4L, 1", "5L, -1", "8L, -1", "12L, 12")
@@ -139,6 +141,16 @@ def test_a_merge_reads_the_table_again_only_if_its_pairs_lack_values(
     expected = {number: 0 for number in range(10) if number not in (5, 8)} | changed
     assert rows(table) == spark_rows(spark, table) == sorted_rows(expected.items())
     assert len(table_scans) == num_scans
+
+
+def test_a_merge_makes_no_bitmaps_for_few_pairs_of_one_task(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(matching, "MAX_FEW_POSITIONS", 3)
+    monkeypatch.setattr(row_positions.F, "bitmap_construct_agg", None)
+    table = tmp_path / "t"
+    write_rows(spark, table, "SELECT id FROM range(0, 10, 1, 1)", properties=VECTORS)
+    source = values("id", "3L", "3L", "5L")
+    merge_into(spark, table, source, "target.id = source.id", matched=({"delete": True},))
+    assert ids(table) == [0, 1, 2, 4, 6, 7, 8, 9]
 
 
 def test_a_struct_of_the_source_may_have_the_alias_of_the_table_as_its_name(spark, tmp_path, table_scans):
@@ -200,3 +212,23 @@ def test_each_way_to_collect_positions_returns_the_same_positions(spark, monkeyp
     assert calls == [method]
     no_rows = frame.where("row < 0")
     assert not dict(row_positions.positions_by_file(no_rows, file="file", row="row", row_counts=row_counts))
+
+
+def test_the_driver_gets_many_bitmaps_in_parts(spark, monkeypatch):
+    monkeypatch.setattr(row_positions, "_MAX_BITMAPS_IN_ONE_COLLECTION", 20)
+    part_counts = []
+    iterate = type(spark.range(0)).toLocalIterator
+
+    def record(rows):
+        part_counts.append(rows.rdd.getNumPartitions())
+        return iterate(rows)
+
+    monkeypatch.setattr(type(spark.range(0)), "toLocalIterator", record)
+    frame = spark.range(0, 90, 1, 1).selectExpr("id AS file", "id + 5 AS row")
+    with settings(spark, {"spark.sql.adaptive.enabled": "true"}):
+        for row_count in (3_000, 2**62):
+            row_counts = pa.chunked_array([pa.array([row_count] * 90, pa.int64())])
+            positions = row_positions.positions_by_file(frame, file="file", row="row", row_counts=row_counts)
+            assert {file: rows.to_pylist() for file, rows in positions} == {file: [file + 5] for file in range(90)}
+            monkeypatch.setattr(row_positions, "_MAX_PARTITIONS", 3)
+    assert part_counts == [5, 3]

@@ -66,7 +66,12 @@ from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, file_numbers, scan_addressed
-from deltalite.spark.scan.row_positions import positions_by_file, positions_of_addresses
+from deltalite.spark.scan.row_positions import (
+    MAX_FEW_POSITIONS,
+    few_positions_by_file,
+    positions_by_file,
+    positions_of_addresses,
+)
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
 
@@ -258,8 +263,10 @@ class MergePlan:
         if addresses is not None:
             positions_of_files = positions_of_addresses(addresses)
         else:
+            # `matches.count` also counts pairs that change no row.
+            collect = few_positions_by_file if matches.count <= MAX_FEW_POSITIONS else positions_by_file
             pairs = matches.changing_pairs(columns)
-            positions_of_files = positions_by_file(pairs, file=columns.pair_file, row=columns.pair_row)
+            positions_of_files = collect(pairs, file=columns.pair_file, row=columns.pair_row)
         return ((numbers[number], positions) for number, positions in positions_of_files)
 
     def _inserts(self, matches: Matches) -> NewRows | None:

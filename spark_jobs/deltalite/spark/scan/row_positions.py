@@ -30,6 +30,8 @@ MAX_FEW_POSITIONS = 250_000
 
 # The limit of case 2. The bitmaps take 16 MB of `spark.driver.maxResultSize`.
 _MAX_BITMAPS_IN_ONE_COLLECTION = 4_000
+# The limit of Spark partitions in case 3. Each takes a job, and the numbers of rows may be wrong.
+_MAX_PARTITIONS = 1_000
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
 
@@ -44,23 +46,38 @@ def positions_by_file(
     are too small, the driver may need more memory.
     """
     if has_few_rows(row_counts):
-        addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row"))
-        yield from positions_of_addresses(collect_to_arrow(addresses))
+        yield from few_positions_by_file(rows, file=file, row=row)
         return
     position_from_1 = column_named(row) + 1
     bitmaps = rows.groupBy(
         column_named(file).alias("file"), F.bitmap_bucket_number(position_from_1).alias("bucket")
     ).agg(F.bitmap_construct_agg(F.bitmap_bit_position(position_from_1)).alias("bits"))
     sorted_bitmaps: Iterable[Row]
-    if _max_bitmaps(row_counts) <= _MAX_BITMAPS_IN_ONE_COLLECTION:
+    max_bitmaps = _max_bitmaps(row_counts)
+    if max_bitmaps <= _MAX_BITMAPS_IN_ONE_COLLECTION:
         sorted_bitmaps = sorted(bitmaps.collect(), key=itemgetter("file", "bucket"))
     else:
-        sorted_bitmaps = bitmaps.repartition("file").sortWithinPartitions("file", "bucket").toLocalIterator()
+        partitions = bitmaps.repartition("file")
+        if max_bitmaps < math.inf:
+            # With a fixed number, Spark does not merge partitions. It would merge them by their compressed size, which
+            # is small for bitmaps with few rows.
+            partition_count = math.ceil(max_bitmaps / _MAX_BITMAPS_IN_ONE_COLLECTION)
+            partitions = bitmaps.repartition(min(partition_count, _MAX_PARTITIONS), "file")
+        sorted_bitmaps = partitions.sortWithinPartitions("file", "bucket").toLocalIterator()
     for number, buckets in groupby(sorted_bitmaps, key=itemgetter("file")):
         yield (
             number,
             pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _POSITIONS_PER_BUCKET) for b in buckets]),
         )
+
+
+def few_positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
+    """Yield the same as `positions_by_file` for at most `MAX_FEW_POSITIONS` rows, in one job without a shuffle.
+
+    `rows` has no address twice.
+    """
+    addresses = rows.select(column_named(file).alias("file"), column_named(row).alias("row"))
+    yield from positions_of_addresses(collect_to_arrow(addresses))
 
 
 def has_few_rows(row_counts: pa.ChunkedArray | None) -> bool:
