@@ -30,8 +30,8 @@ MAX_FEW_POSITIONS = 250_000
 
 # The limit of case 2. The bitmaps take 16 MB of `spark.driver.maxResultSize`.
 _MAX_BITMAPS_IN_ONE_COLLECTION = 4_000
-# The limit of Spark partitions in case 3. Each takes a job, and the numbers of rows may be wrong.
-_MAX_PARTITIONS = 1_000
+# The limit of Spark partitions in case 3. Each takes a job, also if few rows match or the numbers of rows are wrong.
+_MAX_PARTITIONS = 64
 # The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
 _POSITIONS_PER_BUCKET = 32_768
 
