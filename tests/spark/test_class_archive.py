@@ -27,7 +27,7 @@ def archive(tmp_path_factory):
     patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
     new_archive = make_archive("spark-submit", os.environ)
     patch.undo()
-    assert new_archive is not None and new_archive.seconds is not None
+    assert new_archive is not None and new_archive.seconds is not None and new_archive.problem is None
     return new_archive.path
 
 

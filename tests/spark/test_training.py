@@ -1,4 +1,4 @@
-"""The training job of a class archive does all its steps. A failed job makes an archive too, but with fewer classes."""
+"""The training job of a class archive does all its steps, so that the archive has the classes of these steps."""
 
 from __future__ import annotations
 

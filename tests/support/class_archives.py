@@ -12,11 +12,13 @@ import pytest
 from deltalite.installation.class_archive import ArchiveName, fitting_archive
 from deltalite.installation.private_folder import open_private_folder
 
-# The stand-in writes the archive as a JVM does: at its end, and with exit code 1.
+# The stand-in writes the archive as a JVM does, at its end and with exit code 1. Its last argument is the problem file.
 _WRITE_ARCHIVE = """#!/bin/sh
 echo run >>"${0%/spark/bin/*}/runs"
 case "$SPARK_SUBMIT_OPTS" in -XX:ArchiveClassesAtExit=*) ;; *) exit 3 ;; esac
 printf '%s' classes >"${SPARK_SUBMIT_OPTS#*=}"
+for problem_file; do :; done
+: >"$problem_file"
 exit 1
 """
 FAIL = """#!/bin/sh

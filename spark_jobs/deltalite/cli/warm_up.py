@@ -5,8 +5,9 @@ as the user of the worker, for example when you build the image of a worker. Run
 Java or this package. Tasks whose driver runs on this machine use the archive, unless `[deltalite] class_archive` is
 `off`.
 
-JSON is one object: `path`, `sizeInBytes`, and `seconds`, the time to make the archive. `seconds` is null if the archive
-existed before. With `--lazy`, all three are null if another process of this user makes an archive, or if making it
+JSON is one object: `path`, `sizeInBytes`, `seconds` and `problem`. `seconds` is the time to make the archive, null if
+the archive existed before. `problem` is the error of the Spark job, null without an error. After an error, the archive
+lacks classes. With `--lazy`, all fields are null if another process of this user makes an archive, or if making it
 failed in the last 24 hours.
 """
 
@@ -52,6 +53,7 @@ def _run(args: Arguments, out: Output) -> int:
                 "path": None if archive is None else str(archive.path),
                 "sizeInBytes": None if archive is None else archive.size_bytes,
                 "seconds": None if archive is None or archive.seconds is None else round(archive.seconds, 1),
+                "problem": None if archive is None else archive.problem,
             }
         )
     elif archive is None:
@@ -61,6 +63,9 @@ def _run(args: Arguments, out: Output) -> int:
     else:
         size = format_bytes(archive.size_bytes)
         out.line(f"Made the archive {archive.path} ({size}) in {archive.seconds:.0f} s")
+        if archive.problem is not None:
+            out.line(f"The archive lacks classes, because its Spark job failed: {archive.problem}")
+            out.line("Correct the cause, delete the archive, and run the command again.")
     return 0
 
 

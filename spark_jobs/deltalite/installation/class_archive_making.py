@@ -72,11 +72,16 @@ _KILLED_EXIT_CODE = 128 + signal.SIGKILL  # of a shell whose program was killed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeArchive:
-    """An archive on this machine. `seconds` is the time to make it; None if it existed before."""
+    """An archive on this machine.
+
+    `seconds` is the time to make it; None if it existed before. `problem` is the error of the training job, None if it
+    succeeded. The JVM of a failed job makes an archive too, with fewer classes.
+    """
 
     path: Path
     size_bytes: int
     seconds: float | None
+    problem: str | None = None
 
 
 def make_archive(program: str, environ: Mapping[str, str], *, lazily: bool = False) -> MadeArchive | None:
@@ -132,7 +137,7 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
         name.record_failure("The last attempt did not end.")  # stays if this process is killed
         with temporary_private_folder(JOB_FOLDER_PREFIX, name.folder) as scratch:
             partial_file = scratch / "classes.jsa"
-            _train(scratch, partial_file, program, environ)
+            problem = _train(scratch, partial_file, program, environ)
             partial_file.chmod(0o600)
             archive = partial_file.replace(name.path(partial_file.stat().st_size))
     except InstallationError as error:
@@ -144,7 +149,8 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
             remedy="Free space, or set TMPDIR to another temporary folder. Tasks run without an archive.",
         ) from error
     name.forget_failure()
-    return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=seconds, problem=problem)
 
 
 def _check_class_path(program: str, environ: Mapping[str, str]) -> None:
@@ -159,15 +165,16 @@ def _check_class_path(program: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str]) -> None:
-    """Run the training job. Its JVM writes `archive` at its end, and all other files go to `scratch`.
+def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str]) -> str | None:
+    """Run the training job, and return its error, if any.
 
-    A JVM that has written an archive may end with exit code 1, so only the file shows success.
+    The JVM writes `archive` at its end, and all other files go to `scratch`. A JVM that has written an archive may end
+    with exit code 1, so only the files show success.
 
     Raises:
         InstallationError: There is no archive afterwards.
     """
-    rows = scratch / "rows"
+    rows, problem_file = scratch / "rows", scratch / "problem"
     rows.mkdir()
     settings = {
         **_TRAINING_SETTINGS,
@@ -175,7 +182,8 @@ def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     flags = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    command = [find_spark_submit(program, environ), "--master", "local[2]", *flags, str(_TRAINING_SCRIPT), str(rows)]
+    arguments = [str(_TRAINING_SCRIPT), str(rows), str(problem_file)]
+    command = [find_spark_submit(program, environ), "--master", "local[2]", *flags, *arguments]
     variables = {name: value for name, value in environ.items() if name not in _VARIABLES_TO_OMIT} | {
         JVM_OPTIONS_VARIABLE: archive_option("ArchiveClassesAtExit", archive),
         "PYSPARK_PYTHON": sys.executable,
@@ -209,6 +217,9 @@ def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str
             + reason_in(log_file.read_text(encoding="utf-8", errors="replace")),
             remedy="Check the installation with `deltalite doctor`. Tasks run without an archive.",
         )
+    if not problem_file.is_file():
+        return "the job ended early"
+    return problem_file.read_text(encoding="utf-8") or None
 
 
 def reason_in(log: str) -> str:

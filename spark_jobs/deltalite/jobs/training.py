@@ -1,13 +1,15 @@
-"""The training job of a class archive: `spark-submit training.py FOLDER`.
+"""The training job of a class archive: `spark-submit training.py FOLDER PROBLEM_FILE`.
 
 The JVM of this script writes an archive of the classes that it has loaded (`installation/class_archive_making.py`). So
 the script does the same as tasks, with few rows: it reads files of three formats, creates a table, merges into it,
-updates it with deletion vectors, and reads it. All its files are in FOLDER, which the caller removes.
+updates it with deletion vectors, and reads it. It writes the error that ended these steps to PROBLEM_FILE, or an empty
+text if they succeeded. All other files are in FOLDER. The caller removes all files.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,27 +40,21 @@ def train(spark: SparkSession, folder: Path) -> None:
         spark,
         WriteRequest(table=table, sources=sources, query=_QUERY, partition_by=("day",), properties=properties),
     )
+    upsert = partial(
+        MergeRequest,
+        table=table,
+        when_matched=(MergeClause(update="*"),),
+        when_not_matched=(MergeClause(insert="*"),),
+    )
     merge(
         spark,
-        MergeRequest(
-            table=table,
+        upsert(
             sources={"s": sources["parquet"], "t": Source(format="delta", path=table)},
             query="SELECT s.* FROM s LEFT JOIN t ON s.id = t.id AND t.n < 0 WHERE s.n < 2",
             on="target.id = source.id AND target.n + 1 = source.n",
-            when_matched=(MergeClause(update="*"),),
-            when_not_matched=(MergeClause(insert="*"),),
         ),
     )
-    merge(
-        spark,
-        MergeRequest(
-            table=table,
-            sources={"s": sources["parquet"]},
-            on="target.id = source.id",
-            when_matched=(MergeClause(update="*"),),
-            when_not_matched=(MergeClause(insert="*"),),
-        ),
-    )
+    merge(spark, upsert(sources={"s": sources["parquet"]}, on="target.id = source.id"))
     update(spark, UpdateRequest(table=table, condition="id % 5 = 1", set={"n": "n + 1"}))
     read(spark, table).where("n = 1").groupBy("day").count().orderBy("day").collect()
 
@@ -83,5 +79,10 @@ def _make_sources(spark: SparkSession, folder: Path) -> dict[str, Source]:
 
 if __name__ == "__main__":
     session = open_session("deltalite training")
-    train(session, Path(sys.argv[1]))
+    problem = ""
+    try:
+        train(session, Path(sys.argv[1]))
+    except Exception as error:  # noqa: BLE001  the JVM makes an archive of the classes that it has loaded
+        problem = f"{type(error).__name__}: {error}"
+    Path(sys.argv[2]).write_text(problem, encoding="utf-8")
     session.stop()

@@ -254,6 +254,22 @@ def test_the_reason_names_the_lines_of_the_jvm_or_else_the_last_lines():
     assert reason_in("") == "its output is empty"
 
 
+@pytest.mark.parametrize(
+    ("report", "problem"),
+    [('printf "E: no rows" >"$problem_file"', "E: no rows"), ("", "the job ended early")],
+    ids=["an error", "no report"],
+)
+def test_an_archive_of_a_failed_training_job_is_used_and_the_command_shows_the_problem(
+    stand_in, monkeypatch, capsys, report, problem
+):
+    for name, value in stand_in.environ.items():
+        monkeypatch.setenv(name, value)
+    stand_in.set_program(Path(stand_in.program).read_text().replace(': >"$problem_file"', report))
+    assert main(["warm-up", "--spark-submit", stand_in.program]) == 0
+    assert f"The archive lacks classes, because its Spark job failed: {problem}\n" in capsys.readouterr().out
+    assert stand_in.name.find() is not None
+
+
 def test_the_command_shows_the_archive_and_a_failure_with_its_exit_code(stand_in, monkeypatch, capsys):
     for name, value in stand_in.environ.items():
         monkeypatch.setenv(name, value)
@@ -263,7 +279,7 @@ def test_the_command_shows_the_archive_and_a_failure_with_its_exit_code(stand_in
     assert main(arguments) == 0 and capsys.readouterr().out.startswith("The archive exists: ")
     assert main([*arguments, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report == {"path": str(stand_in.name.find()), "sizeInBytes": 7, "seconds": None}
+    assert report == {"path": str(stand_in.name.find()), "sizeInBytes": 7, "seconds": None, "problem": None}
     stand_in.name.find().unlink()
     stand_in.set_program(FAIL)
     assert main([*arguments, "--json"]) == InstallationError.exit_code

@@ -108,7 +108,7 @@ class RejectedRows:
             schema=rows.schema,
             row_counts={mark: count for mark, count in rows.row_counts.items() if mark != GOOD},
             good_row_count=rows.row_counts.get(GOOD, 0),
-            mark_column=rows.marks,
+            mark_column=rows.mark_column,
             scan=lambda _spark: rows.rejected,
         )
 

@@ -41,8 +41,7 @@ class Deadline:
 def limit_bytes(rows: Iterable[TableRow], max_bytes: int | None) -> list[TableRow]:
     """Return the rows, with `not reached` for each due optimize that exceeds the remaining bytes.
 
-    Such an optimize takes nothing, so a smaller one may still run. The caller sorts the rows by gain, the largest
-    first.
+    This optimize uses no bytes, so a later and smaller one may still run. The caller sorts the rows by descending gain.
     """
     limited_rows: list[TableRow] = []
     used_bytes = 0

@@ -29,7 +29,7 @@ class SeparatedRows:
     """The rows of a source, computed once.
 
     - `good`: the rows that no audit rejects.
-    - `rejected`: the other rows, with their marks in the column `marks` (`row_marks`). Their alias is `source`.
+    - `rejected`: the other rows, with their marks in the column `mark_column` (`row_marks`). Their alias is `source`.
     - `schema`: the columns of the source.
     - `row_counts`: the number of rows of each mark, including the good rows.
     """
@@ -37,7 +37,7 @@ class SeparatedRows:
     good: DataFrame
     rejected: DataFrame
     schema: StructType
-    marks: str
+    mark_column: str
     row_counts: Mapping[str, int]
 
 
@@ -45,7 +45,7 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
     """Compute the rows of a source once, and separate those that audits reject.
 
     The conditions may qualify the columns with `source`. A row for which the SQL `delete_when` is true deletes its key.
-    Such a row is always good: its other values are often missing, and if the row were rejected, the key would stay.
+    No audit rejects this row, because its other columns are often null and a rejected row deletes nothing.
 
     Raises:
         InvalidRequestError: a condition is wrong, or fails for a row.
@@ -58,15 +58,15 @@ def separate_rows(rows: DataFrame, audits: Sequence[Audit], delete_when: str | N
         deletes = delete_condition(Expressions.of_request(no_rows), delete_when)
         conditions = [~deletes & condition for condition in conditions]
     source_rows = rows.alias(SOURCE)
-    marked_rows, marks = with_marks(source_rows, conditions, schema, ())
+    marked_rows, mark_column = with_marks(source_rows, conditions, schema, ())
     with naming_failed_condition(source_rows, audits, conditions):
         computed_rows = compute_once(marked_rows)
-    mark = column_named(marks)
+    mark = column_named(mark_column)
     return SeparatedRows(
-        good=computed_rows.where(mark == GOOD).drop(marks),
+        good=computed_rows.where(mark == GOOD).drop(mark_column),
         rejected=computed_rows.where(mark != GOOD).alias(SOURCE),
         schema=schema,
-        marks=marks,
+        mark_column=mark_column,
         row_counts=dict(map(tuple, computed_rows.groupBy(mark).count().collect())),
     )
 

@@ -84,7 +84,7 @@ class RecordSchema:
         return self._has_lost_value(value_of) | self.unknown_name(value_of).isNotNull()
 
     def unknown_name(self, value_of: Callable[[str], Column]) -> Column:
-        """Return the path of a column that has a value, but is not in the table; null if there is none."""
+        """Return the path of a column that the table lacks and that has a value; null if all columns are known."""
         name = None if self.table is None else unknown_name(value_of, from_spark(self.columns), self.table)
         return F.lit(None).cast("string") if name is None else name
 
